@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* Completion queues. */
+#ifndef RXNG_CQ_H
+#define RXNG_CQ_H
+
+#include "ring.h"
+
+/* Bits of struct rxng_cq.pending. */
+#define RXNG_CQ_PENDING_COMP 0
+#define RXNG_CQ_PENDING_ERR 1
+
+/**
+ * struct rxng_cq - a completion queue
+ * @ibcq: the core's part
+ * @lock: protects @ring's producer side, @armed, @overflowed and, for kernel
+ *	consumers, the consumer side. Taken with bottom halves off or interrupts
+ *	off (a kernel consumer may poll anywhere); innermost lock.
+ * @ring: completions; slots hold struct rxng_cqe for a process and struct
+ *	ib_wc for kernel consumers
+ * @cqe: capacity that was asked for and reported
+ * @armed: what wakes the consumer next: 0, IB_CQ_SOLICITED or IB_CQ_NEXT_COMP
+ * @overflowed: a completion found no room; nothing is added any more
+ * @pending: RXNG_CQ_PENDING_* that rxng_cq_deliver() has yet to report
+ */
+struct rxng_cq {
+	struct ib_cq ibcq;
+	spinlock_t lock;
+	struct rxng_ring ring;
+	u32 cqe;
+	u8 armed;
+	bool overflowed;
+	unsigned long pending;
+};
+
+static inline struct rxng_cq *to_rxng_cq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct rxng_cq, ibcq);
+}
+
+int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited);
+void rxng_cq_deliver(struct rxng_cq *cq);
+
+/**
+ * rxng_cq_pending - is there something for rxng_cq_deliver()?
+ * @cq: a CQ
+ */
+static inline bool rxng_cq_pending(const struct rxng_cq *cq)
+{
+	return READ_ONCE(cq->pending);
+}
+
+/* Device operations, cq.c; see struct ib_device_ops. */
+int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
+		   struct uverbs_attr_bundle *attrs);
+int rxng_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
+int rxng_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
+		   struct ib_udata *udata);
+int rxng_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
+int rxng_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
+
+#endif
