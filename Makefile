@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# rxe_ng: everything that can be made. 'make' or 'make help' lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -ec -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+RXE_VM := tools/rxe-vm
+
+# Releases that the module is built and tested for; each is a row of 'rxe-vm releases'.
+RELEASES ?= bookworm backports
+
+# What this machine needs, as COMMAND-OR-FILE:DEBIAN-PACKAGE.
+DEPS := \
+	python3:python3 \
+	qemu-system-x86_64:qemu-system-x86 \
+	mmdebstrap:mmdebstrap \
+	mksquashfs:squashfs-tools \
+	busybox:busybox-static \
+	modprobe:kmod \
+	xz:xz-utils \
+	unshare:util-linux \
+	/usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring
+
+.PHONY: help
+help: ## this list
+	@echo "make TARGET, where TARGET is one of:"
+	@sed -nE 's/^([a-z][a-z%-]*):[^#]*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@echo "releases: $(RELEASES) (set RELEASES to change them)"
+
+.PHONY: deps
+deps: ## install the Debian packages that are missing here, and say which
+	@export PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	for pair in $(DEPS); do \
+		what=$${pair%:*}; \
+		if [[ $$what == /* ]]; then [ -e "$$what" ] && continue; \
+		else command -v "$$what" >/dev/null && continue; fi; \
+		missing+=" $${pair##*:}"; \
+	done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	echo "deps: installing$$missing"; \
+	apt-get update -q >/dev/null; \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$missing >/dev/null
+
+.PHONY: images
+images: deps ## make the root image of each release
+	$(RXE_VM) prepare $(RELEASES)
+
+.PHONY: debug-kernel
+debug-kernel: deps ## build the debug kernel (once, about 10 minutes)
+	$(RXE_VM) prepare debug
+
+.PHONY: module
+module: $(RELEASES:%=module-%) ## build rxe_ng.ko for each release, into build/module/RELEASE/
+
+.PHONY: sparse
+sparse: $(RELEASES:%=sparse-%) ## build it with sparse watching (C=2)
+
+# The sources are copied, since kbuild writes beside them and each release needs its own objects.
+.PHONY: module-% sparse-%
+module-%: deps
+	@mkdir -p build/module/$*
+	@cp -au Kbuild $(wildcard rxe_ng uapi) build/module/$*/
+	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/module/$*
+
+sparse-%: deps
+	@mkdir -p build/sparse/$*
+	@cp -au Kbuild $(wildcard rxe_ng uapi) build/sparse/$*/
+	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/sparse/$* C=2 CF="-Wsparse-error"
+
+.PHONY: clean
+clean: ## remove what was built, but not the cached images and kernels
+	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name cache -exec rm -rf {} +; fi
+
+.PHONY: distclean
+distclean: ## remove everything that was made, the caches too
+	rm -rf build
