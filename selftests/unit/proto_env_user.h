@@ -35,6 +35,7 @@ typedef uint32_t __le32;
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
 #define min_t(t, a, b) ((t)(a) < (t)(b) ? (t)(a) : (t)(b))
+#define max_t(t, a, b) ((t)(a) > (t)(b) ? (t)(a) : (t)(b))
 #define static_assert _Static_assert
 
 #define cpu_to_be16(x) htobe16(x)

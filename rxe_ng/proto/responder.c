@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include "responder.h"
+
+static u32 read_npkts(const struct rxng_resp *r, u32 len)
+{
+	return len ? (len - 1) / r->mtu + 1 : 1;
+}
+
+/**
+ * rxng_resp_reset - back to the state of a new QP
+ * @r: responder; @mtu, @epsn, @allow and @depth are set by the caller
+ */
+void rxng_resp_reset(struct rxng_resp *r)
+{
+	r->msn = 0;
+	r->msg = RXNG_KIND_NONE;
+	r->got = 0;
+	r->resid = 0;
+	r->nak_sent = false;
+	r->next_resource = 0;
+	memset(r->resources, 0, sizeof(r->resources));
+}
+
+static struct rxng_resource *find_resource(struct rxng_resp *r,
+					   const struct rxng_pkt *pkt)
+{
+	u32 i;
+
+	for (i = 0; i < r->depth; i++) {
+		struct rxng_resource *res = &r->resources[i];
+
+		if (res->kind == pkt->kind &&
+		    ((pkt->psn - res->psn) & RXNG_PSN_MASK) < res->npkts)
+			return res;
+	}
+	return NULL;
+}
+
+/*
+ * A READ may be asked for again from its middle, up to its end or less
+ * (9.7.5.1.5, C9-110): the same bytes under the same key, nothing else.
+ */
+static bool same_read(const struct rxng_resp *r,
+		      const struct rxng_resource *res,
+		      const struct rxng_pkt *pkt)
+{
+	u32 at = (pkt->psn - res->psn) & RXNG_PSN_MASK;
+	u64 offset = (u64)at * r->mtu;
+
+	return pkt->rkey == res->rkey && pkt->va == res->va + offset &&
+	       offset + pkt->dma_len <= res->len &&
+	       (pkt->dma_len || !res->len);
+}
+
+static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
+					const struct rxng_pkt *pkt,
+					struct rxng_resource **res)
+{
+	if (!rxng_kind_is_request(pkt->kind))
+		return RXNG_RESP_DROP;
+	if (pkt->kind != RXNG_KIND_READ && pkt->kind != RXNG_KIND_ATOMIC)
+		return RXNG_RESP_ACK_AGAIN;
+	*res = find_resource(r, pkt);
+	if (!*res)
+		return RXNG_RESP_DROP;
+	if (pkt->kind == RXNG_KIND_ATOMIC)
+		return RXNG_RESP_ATOMIC_AGAIN;
+	return same_read(r, *res, pkt) ? RXNG_RESP_READ_AGAIN : RXNG_RESP_DROP;
+}
+
+/*
+ * One NAK for a gap. A PSN that is not newer than the newest seen since means
+ * that the peer goes through its packets once more, so that the NAK, or the
+ * packet sent again, was lost: tell it again without waiting for its timer.
+ */
+static enum rxng_resp_verdict out_of_sequence(struct rxng_resp *r,
+					      const struct rxng_pkt *pkt)
+{
+	bool again = rxng_psn_diff(pkt->psn, r->newest) <= 0;
+
+	r->newest = pkt->psn;
+	if (r->nak_sent && !again)
+		return RXNG_RESP_DROP;
+	r->nak_sent = true;
+	return RXNG_RESP_NAK_PSN;
+}
+
+/* The part of a burst before @epsn was received already. */
+static void trim_front(struct rxng_resp *r, struct rxng_pkt *pkt, u32 n)
+{
+	pkt->psn = rxng_psn_add(pkt->psn, n);
+	pkt->npkts -= n;
+	pkt->payload_len -= n * r->mtu;
+	pkt->flags &= ~(RXNG_PKT_START | RXNG_PKT_RETH);
+}
+
+/* Sizes that a packet of a message may have (9.7.4.1.6, 9.7.4.1.7). */
+static bool data_length_ok(const struct rxng_resp *r,
+			   const struct rxng_pkt *pkt)
+{
+	u32 most = pkt->npkts * r->mtu;
+	u32 least = most - r->mtu;
+
+	if (!(pkt->flags & RXNG_PKT_END))
+		return pkt->payload_len == most;
+	if (pkt->flags & RXNG_PKT_START && pkt->npkts == 1)
+		return pkt->payload_len <= most;
+	return pkt->payload_len > least && pkt->payload_len <= most;
+}
+
+static bool write_ok(const struct rxng_resp *r, const struct rxng_pkt *pkt)
+{
+	bool start = pkt->flags & RXNG_PKT_START;
+	u32 resid = start ? pkt->dma_len : r->resid;
+
+	if (!(r->allow & RXNG_ALLOW_WRITE) || resid > RXNG_MAX_MESSAGE)
+		return false;
+	return pkt->flags & RXNG_PKT_END ? pkt->payload_len == resid :
+					   pkt->payload_len < resid;
+}
+
+static bool send_ok(const struct rxng_resp *r, const struct rxng_pkt *pkt)
+{
+	u32 got = pkt->flags & RXNG_PKT_START ? 0 : r->got;
+
+	return pkt->payload_len <= RXNG_MAX_MESSAGE - got;
+}
+
+/* Opcode sequence, enabled operations and lengths (9.7.4.1.2 to 9.7.4.1.7). */
+static bool valid(const struct rxng_resp *r, const struct rxng_pkt *pkt)
+{
+	bool start = pkt->flags & RXNG_PKT_START;
+
+	if (r->msg == RXNG_KIND_NONE ? !start : start || pkt->kind != r->msg)
+		return false;
+	switch (pkt->kind) {
+	case RXNG_KIND_SEND:
+		return data_length_ok(r, pkt) && send_ok(r, pkt);
+	case RXNG_KIND_WRITE:
+		return data_length_ok(r, pkt) && write_ok(r, pkt);
+	case RXNG_KIND_READ:
+		return r->allow & RXNG_ALLOW_READ && r->depth &&
+		       pkt->dma_len <= RXNG_MAX_MESSAGE;
+	case RXNG_KIND_ATOMIC:
+		return r->allow & RXNG_ALLOW_ATOMIC && r->depth &&
+		       !(pkt->va & 7);
+	default:
+		return false;
+	}
+}
+
+/**
+ * rxng_resp_request - judge a request
+ * @r: responder
+ * @pkt: request packet or burst; what was received before is cut off it
+ * @skip: packets that were cut off the front; their payload is to be skipped
+ * @res: for RXNG_RESP_READ_AGAIN and RXNG_RESP_ATOMIC_AGAIN: what is recorded
+ *
+ * Except for the NAK's bookkeeping nothing changes until rxng_resp_done().
+ *
+ * Return: the verdict.
+ */
+enum rxng_resp_verdict rxng_resp_request(struct rxng_resp *r,
+					 struct rxng_pkt *pkt, u32 *skip,
+					 struct rxng_resource **res)
+{
+	s32 diff = rxng_psn_diff(pkt->psn, r->epsn);
+
+	*skip = 0;
+	*res = NULL;
+	if (diff > 0)
+		return out_of_sequence(r, pkt);
+	if (diff < 0) {
+		if (diff + pkt->npkts <= 0)
+			return duplicate(r, pkt, res);
+		*skip = -diff;
+		trim_front(r, pkt, *skip);
+	}
+	return valid(r, pkt) ? RXNG_RESP_EXECUTE : RXNG_RESP_NAK_INVALID;
+}
+
+/**
+ * rxng_resp_target - where a WRITE's payload goes
+ * @r: responder
+ * @pkt: WRITE packet with verdict RXNG_RESP_EXECUTE
+ * @target: filled in
+ */
+void rxng_resp_target(const struct rxng_resp *r, const struct rxng_pkt *pkt,
+		      struct rxng_write_target *target)
+{
+	bool start = pkt->flags & RXNG_PKT_START;
+
+	target->va = start ? pkt->va : r->va;
+	target->rkey = start ? pkt->rkey : r->rkey;
+}
+
+static struct rxng_resource *record(struct rxng_resp *r,
+				    const struct rxng_pkt *pkt, u64 orig)
+{
+	struct rxng_resource *res = &r->resources[r->next_resource];
+
+	*res = (struct rxng_resource){
+		.kind = pkt->kind,
+		.psn = pkt->psn,
+		.npkts = 1,
+		.msn = r->msn,
+		.rkey = pkt->rkey,
+		.va = pkt->va,
+		.orig = orig,
+	};
+	if (pkt->kind == RXNG_KIND_READ) {
+		res->len = pkt->dma_len;
+		res->npkts = read_npkts(r, pkt->dma_len);
+	}
+	r->next_resource++;
+	if (r->next_resource >= r->depth)
+		r->next_resource = 0;
+	return res;
+}
+
+static void advance_message(struct rxng_resp *r, const struct rxng_pkt *pkt)
+{
+	if (pkt->flags & RXNG_PKT_START) {
+		r->got = 0;
+		if (pkt->kind == RXNG_KIND_WRITE) {
+			r->va = pkt->va;
+			r->rkey = pkt->rkey;
+			r->resid = pkt->dma_len;
+		}
+	}
+	r->got += pkt->payload_len;
+	if (pkt->kind == RXNG_KIND_WRITE) {
+		r->va += pkt->payload_len;
+		r->resid -= pkt->payload_len;
+	}
+	r->msg = pkt->flags & RXNG_PKT_END ? RXNG_KIND_NONE : pkt->kind;
+}
+
+/**
+ * rxng_resp_done - the request was carried out
+ * @r: responder
+ * @pkt: the request as rxng_resp_request() left it
+ * @orig: for an atomic: the original value
+ *
+ * Return: for a READ or atomic, the record from which it is answered, now and
+ * if it comes again; NULL for the rest.
+ */
+struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
+				     const struct rxng_pkt *pkt, u64 orig)
+{
+	struct rxng_resource *res = NULL;
+	u32 npkts = pkt->npkts;
+
+	if (pkt->flags & RXNG_PKT_END)
+		r->msn = rxng_psn_add(r->msn, 1);
+	if (pkt->kind == RXNG_KIND_READ || pkt->kind == RXNG_KIND_ATOMIC) {
+		res = record(r, pkt, orig);
+		npkts = res->npkts;
+	} else {
+		advance_message(r, pkt);
+	}
+	r->epsn = rxng_psn_add(r->epsn, npkts);
+	r->nak_sent = false;
+	r->newest = r->epsn;
+	return res;
+}
+
+/**
+ * rxng_resp_not_ready - the request met no receive request and got an RNR NAK
+ * @r: responder
+ * @pkt: the request
+ *
+ * What the peer sent behind it is dropped without a NAK until it comes again
+ * (9.7.5.2.8).
+ */
+void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt)
+{
+	r->nak_sent = true;
+	r->newest = pkt->psn;
+}
+
+/**
+ * rxng_resp_read_burst - describe the next packets of a READ's response
+ * @res: the READ
+ * @mtu: path MTU in bytes
+ * @first: packet of the READ at which this answer begins: 0, or where a
+ *	repeated request asked it to
+ * @from: next packet to be sent, at least @first
+ * @max_pkts: longest burst that the caller takes
+ * @pkt: filled in, except destination QP and credits in the syndrome; the
+ *	payload stands (@from * @mtu) bytes into the READ
+ */
+void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
+			  u32 from, u32 max_pkts, struct rxng_pkt *pkt)
+{
+	u32 n = min(res->npkts - from, max_pkts);
+
+	memset(pkt, 0, sizeof(*pkt));
+	pkt->kind = RXNG_KIND_READ_RESP;
+	pkt->flags = RXNG_PKT_AETH;
+	pkt->psn = rxng_psn_add(res->psn, from);
+	pkt->npkts = n;
+	pkt->msn = res->msn;
+	pkt->syndrome = RXNG_AETH_ACK | RXNG_AETH_NO_CREDITS;
+	pkt->payload_len = n * mtu;
+	if (from == first)
+		pkt->flags |= RXNG_PKT_START;
+	if (from + n == res->npkts) {
+		pkt->flags |= RXNG_PKT_END;
+		pkt->payload_len = res->len - from * mtu;
+	}
+	pkt->opcode = rxng_opcode_find(pkt->kind,
+				       n > 1 ? pkt->flags & RXNG_PKT_START :
+					       pkt->flags,
+				       false);
+}

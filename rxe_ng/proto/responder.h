@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * The responder's side of a reliable connection: is this packet expected, a
+ * duplicate or out of sequence, is it well-formed in its place, and what has
+ * to be answered (IBTA 9.7.4.1, 9.7.5). The caller carries out what the
+ * verdict says and reports with rxng_resp_done().
+ */
+#ifndef RXNG_RESPONDER_H
+#define RXNG_RESPONDER_H
+
+#include "packet.h"
+#include "status.h"
+
+/* Largest responder depth (attribute max_dest_rd_atomic). */
+#define RXNG_MAX_RESOURCES 128
+/* Longest message (9.7.7: 2^31 bytes). */
+#define RXNG_MAX_MESSAGE 0x80000000u
+
+/* Rights that the QP gives its peer, as in IB_ACCESS_REMOTE_*. */
+#define RXNG_ALLOW_WRITE BIT(1)
+#define RXNG_ALLOW_READ BIT(2)
+#define RXNG_ALLOW_ATOMIC BIT(3)
+
+/**
+ * struct rxng_resource - what is kept to answer a READ or atomic again
+ * @kind: RXNG_KIND_READ, RXNG_KIND_ATOMIC, or RXNG_KIND_NONE when empty
+ * @psn: PSN of the request
+ * @npkts: PSNs that it took
+ * @msn: message sequence number after it
+ * @rkey: key of the READ
+ * @len: length of the READ
+ * @va: address of the READ
+ * @orig: result of the atomic
+ */
+struct rxng_resource {
+	u8 kind;
+	u32 psn;
+	u32 npkts;
+	u32 msn;
+	u32 rkey;
+	u32 len;
+	u64 va;
+	u64 orig;
+};
+
+/**
+ * struct rxng_resp - state of a responder
+ * @mtu: path MTU in bytes
+ * @epsn: PSN that is expected next
+ * @msn: messages completed
+ * @allow: RXNG_ALLOW_* bits
+ * @depth: READ and atomic requests that are remembered; at most
+ *	RXNG_MAX_RESOURCES
+ * @msg: kind of the message whose middle is expected, else RXNG_KIND_NONE
+ * @got: bytes of it received
+ * @va: where the next bytes of a WRITE go
+ * @rkey: its key
+ * @resid: bytes of it still to come
+ * @nak_sent: the gap before @epsn was reported
+ * @newest: newest PSN seen since then
+ * @next_resource: entry of @resources that is overwritten next
+ * @resources: ring of the last READs and atomics
+ */
+struct rxng_resp {
+	u32 mtu;
+	u32 epsn;
+	u32 msn;
+	u8 allow;
+	u8 depth;
+	u8 msg;
+	u32 got;
+	u64 va;
+	u32 rkey;
+	u32 resid;
+	bool nak_sent;
+	u32 newest;
+	u32 next_resource;
+	struct rxng_resource resources[RXNG_MAX_RESOURCES];
+};
+
+enum rxng_resp_verdict {
+	/* Say nothing. */
+	RXNG_RESP_DROP,
+	/* Carry out, then rxng_resp_done(). */
+	RXNG_RESP_EXECUTE,
+	/* Acknowledge @epsn - 1 again. */
+	RXNG_RESP_ACK_AGAIN,
+	/* Send the READ's data again; @va and @rkey are checked again. */
+	RXNG_RESP_READ_AGAIN,
+	/* Send the recorded result of the atomic again. */
+	RXNG_RESP_ATOMIC_AGAIN,
+	/* NAK @epsn: a packet is missing. */
+	RXNG_RESP_NAK_PSN,
+	/* NAK @epsn: not a valid request; the QP goes to ERROR. */
+	RXNG_RESP_NAK_INVALID,
+};
+
+/**
+ * struct rxng_write_target - where the payload of a WRITE goes
+ * @va: address
+ * @rkey: key
+ */
+struct rxng_write_target {
+	u64 va;
+	u32 rkey;
+};
+
+void rxng_resp_reset(struct rxng_resp *r);
+enum rxng_resp_verdict rxng_resp_request(struct rxng_resp *r,
+					 struct rxng_pkt *pkt, u32 *skip,
+					 struct rxng_resource **res);
+void rxng_resp_target(const struct rxng_resp *r, const struct rxng_pkt *pkt,
+		      struct rxng_write_target *target);
+struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
+				     const struct rxng_pkt *pkt, u64 orig);
+void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt);
+void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
+			  u32 from, u32 max_pkts, struct rxng_pkt *pkt);
+
+#endif
