@@ -17,6 +17,7 @@ void rxng_resp_reset(struct rxng_resp *r)
 	r->got = 0;
 	r->resid = 0;
 	r->nak_sent = false;
+	r->newest = r->epsn;
 	r->next_resource = 0;
 	memset(r->resources, 0, sizeof(r->resources));
 }
@@ -37,8 +38,8 @@ static struct rxng_resource *find_resource(struct rxng_resp *r,
 }
 
 /*
- * A READ may be asked for again from its middle, up to its end or less
- * (9.7.5.1.5, C9-110): the same bytes under the same key, nothing else.
+ * A READ may be asked for again from its middle to its end (9.7.5.1.5): the
+ * same bytes under the same key, nothing else.
  */
 static bool same_read(const struct rxng_resp *r,
 		      const struct rxng_resource *res,
@@ -48,8 +49,7 @@ static bool same_read(const struct rxng_resp *r,
 	u64 offset = (u64)at * r->mtu;
 
 	return pkt->rkey == res->rkey && pkt->va == res->va + offset &&
-	       offset + pkt->dma_len <= res->len &&
-	       (pkt->dma_len || !res->len);
+	       offset + pkt->dma_len == res->len;
 }
 
 static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
