@@ -179,9 +179,7 @@ class Cluster:
                 if host.alive and host.release.config:
                     host.scan_leaks()
             for host in self.hosts:
-                if not host.alive or host._dead:
-                    if not host._ending:
-                        raise Failed(host._dead or f"{host} died")
+                host.check_alive()
             self.check_logs()
         except BaseException:
             self._failed = True

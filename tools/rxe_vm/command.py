@@ -102,6 +102,10 @@ class Command:
         with self.changed:
             return self._out[frames.STDOUT].decode(errors="replace")
 
+    def age(self):
+        """Return the seconds since its start."""
+        return time.monotonic() - self.start
+
     def write(self, data):
         """Give it standard input (of a command started with stdin=True or a terminal)."""
         for at in range(0, len(data), 4096):

@@ -132,6 +132,11 @@ class Host:
         """Whether it runs."""
         return self._dead is None and self._process is not None
 
+    def check_alive(self):
+        """Raise Failed if it died by itself."""
+        if self._dead and not self._ending:
+            raise Failed(self._dead)
+
     def stop(self):
         """End it; returns when QEMU is gone. Harmless when it is not running."""
         self._ending = True

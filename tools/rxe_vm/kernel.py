@@ -39,6 +39,16 @@ def of(release, image):
     return packaged(image)
 
 
+def there(release, image):
+    """Say whether of() would have nothing to make."""
+    if not image.there():
+        return False
+    if release.config:
+        from . import debug_kernel
+        return debug_kernel.there(release, image)
+    return True
+
+
 def packaged(image):
     """Return the kernel that is installed in a root."""
     version = image.kernel

@@ -18,6 +18,12 @@ def say(text):
         print(f"rxe-vm: {text}", file=sys.stderr, flush=True)
 
 
+def complain(text):
+    """Print what went wrong."""
+    with contextlib.suppress(OSError):
+        print(f"rxe-vm: {text}", file=sys.stderr, flush=True)
+
+
 @contextlib.contextmanager
 def step(text):
     """Announce a step, say every 20 s that it still runs, and how long it took."""
