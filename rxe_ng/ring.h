@@ -17,13 +17,30 @@
 #define RXNG_RING_BAD (~0u)
 
 /**
+ * struct rxng_mmap - offset at which a process may map a ring
+ * @entry: the core's part; counts the ring and each mmap() call under way
+ * @memory: the ring's memory, which goes with the last of them. A mapping
+ *	that is established needs no count: its page table holds the pages.
+ */
+struct rxng_mmap {
+	struct rdma_user_mmap_entry entry;
+	void *memory;
+};
+
+static inline struct rxng_mmap *to_rxng_mmap(struct rdma_user_mmap_entry *entry)
+{
+	return container_of(entry, struct rxng_mmap, entry);
+}
+
+/**
  * struct rxng_ring - kernel's view of a ring
- * @shared: header and slots, from vmalloc_user(); a process may map it
+ * @shared: header and slots, from vmalloc space; a process may map it
  * @slots: the first slot
  * @mask: number of slots minus one; one slot stays empty, so also the capacity
  * @shift: log2 of a slot's bytes
  * @index: the index that the kernel's side owns, in [0, @mask]
- * @entry: mapping offset when a process has the ring, else NULL
+ * @entry: part of a struct rxng_mmap that owns the memory when a process has
+ *	the ring, else NULL
  */
 struct rxng_ring {
 	struct rxng_ring_hdr *shared;
@@ -78,6 +95,17 @@ static inline void rxng_ring_retire(struct rxng_ring *ring, u32 index)
 {
 	ring->index = index & ring->mask;
 	smp_store_release(&ring->shared->consumer_index, ring->index);
+}
+
+/**
+ * rxng_ring_publish - tell the consumer that slots are filled
+ * @ring: a ring whose producer is the kernel
+ * @index: new producer index
+ */
+static inline void rxng_ring_publish(struct rxng_ring *ring, u32 index)
+{
+	ring->index = index & ring->mask;
+	smp_store_release(&ring->shared->producer_index, ring->index);
 }
 
 #endif
