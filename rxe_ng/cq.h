@@ -3,6 +3,9 @@
 #ifndef RXNG_CQ_H
 #define RXNG_CQ_H
 
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+
 #include "ring.h"
 
 /* Bits of struct rxng_cq.pending. */
@@ -11,13 +14,14 @@
 
 /**
  * struct rxng_cq - a completion queue
- * @ibcq: the core's part
- * @lock: protects @ring's producer side, @armed, @overflowed and, for kernel
- *	consumers, the consumer side. Taken with bottom halves off or interrupts
- *	off (a kernel consumer may poll anywhere); innermost lock.
+ * @ibcq: the core's part; its cqe is the capacity of @ring
+ * @lock: protects all but @ibcq and @pending. Interrupts are off while it is
+ *	held, since a kernel consumer may poll anywhere; innermost lock.
+ * @resizing: held across rxng_resize_cq(); outside of @lock
  * @ring: completions; slots hold struct rxng_cqe for a process and struct
  *	ib_wc for kernel consumers
- * @cqe: capacity that was asked for and reported
+ * @consumer: what was consumed: of a process the last index that it can have
+ *	meant, of a kernel consumer its own index
  * @armed: what wakes the consumer next: 0, IB_CQ_SOLICITED or IB_CQ_NEXT_COMP
  * @overflowed: a completion found no room; nothing is added any more
  * @pending: RXNG_CQ_PENDING_* that rxng_cq_deliver() has yet to report
@@ -25,8 +29,9 @@
 struct rxng_cq {
 	struct ib_cq ibcq;
 	spinlock_t lock;
+	struct mutex resizing;
 	struct rxng_ring ring;
-	u32 cqe;
+	u32 consumer;
 	u8 armed;
 	bool overflowed;
 	unsigned long pending;
@@ -49,7 +54,10 @@ static inline bool rxng_cq_pending(const struct rxng_cq *cq)
 	return READ_ONCE(cq->pending);
 }
 
-/* Device operations, cq.c; see struct ib_device_ops. */
+/*
+ * Device operations, cq.c; see struct ib_device_ops. rxng_create_cq() serves
+ * as create_cq and create_user_cq: kernels that have the latter want it set.
+ */
 int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		   struct uverbs_attr_bundle *attrs);
 int rxng_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
