@@ -14,39 +14,64 @@
 enum rxng_mr_state {
 	/* Allocated for fast registration, or invalidated: no access. */
 	RXNG_MR_FREE,
+	/* On its way between the other two; someone owns the change. */
+	RXNG_MR_BUSY,
 	RXNG_MR_VALID,
 };
 
 /**
- * struct rxng_mr - a memory region
- * @ibmr: the core's part; lkey, and rkey when remote rights are given
- * @state: enum rxng_mr_state; read by QPs without a lock (READ_ONCE)
- * @access: IB_ACCESS_* rights
- * @iova: first address of the region in its own address space
- * @length: bytes
- * @umem: pinned user memory, or NULL
+ * struct rxng_mr_map - memory behind a region
  * @pages: kernel address of each page; NULL for a DMA region, whose addresses
  *	are kernel addresses themselves
  * @num_pages: entries of @pages in use
- * @max_pages: entries allocated
  * @page_shift: log2 of the bytes that each entry of @pages stands for
- * @page_offset: offset of @iova into the first page
+ * @page_offset: offset of the region's first byte into the first page
+ */
+struct rxng_mr_map {
+	void **pages;
+	u32 num_pages;
+	u32 page_shift;
+	u32 page_offset;
+};
+
+/**
+ * struct rxng_mr - a memory region
+ * @ibmr: the core's part; lkey, and rkey when remote rights are given. The
+ *	consumer of a fast registration writes its keys, iova and length.
+ * @pd: protection domain; @ibmr has it only after the verb has returned
+ * @key: lkey and rkey that accesses have to name
+ * @state: enum rxng_mr_state
+ * @access: IB_ACCESS_* rights
+ * @iova: first address of the region in its own address space
+ * @length: bytes
+ * @map: where the bytes are
+ * @umem: pinned user memory, or NULL
+ * @staged: of a fast-registration region, what rxng_map_mr_sg() filled in for
+ *	the next registration, while accesses still use @map
+ * @fresh: @staged was filled since it was last used
+ * @max_pages: entries allocated for each map of a fast-registration region,
+ *	zero for other regions
  * @refs: one for the table's entry, one for each access under way
  * @idle: completed when @refs reaches zero
  * @rcu: frees the structure after look-ups are over
+ *
+ * Nothing from @pd to @umem changes while anyone holds a reference on a valid
+ * region: a change begins with taking the region out of RXNG_MR_VALID, or its
+ * reference from the table, and then waits for the accesses under way.
  */
 struct rxng_mr {
 	struct ib_mr ibmr;
-	u8 state;
+	struct ib_pd *pd;
+	u32 key;
+	u32 state;
 	u32 access;
 	u64 iova;
 	u64 length;
+	struct rxng_mr_map map;
 	struct ib_umem *umem;
-	void **pages;
-	u32 num_pages;
+	struct rxng_mr_map staged;
+	bool fresh;
 	u32 max_pages;
-	u32 page_shift;
-	u32 page_offset;
 	refcount_t refs;
 	struct completion idle;
 	struct rcu_head rcu;
