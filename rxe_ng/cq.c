@@ -3,7 +3,8 @@
  * Completion queues. Their handlers run from rxng_cq_deliver(), with no lock
  * held. That a handler never runs after rxng_destroy_cq() is the queue pairs'
  * doing: the core refuses to destroy a CQ that a QP feeds, and a QP's destroy
- * waits for whoever runs the QP, which is who calls rxng_cq_deliver().
+ * waits for its tasklet and for system calls on it, which is where
+ * rxng_cq_deliver() is called.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -161,8 +162,8 @@ int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
  *
  * The handlers may poll, arm and post, and so may run other QPs.
  *
- * Context: softirq, or process with bottom halves off; the caller runs a QP
- * that feeds @cq, and holds no lock and no reference on a memory region.
+ * Context: softirq or process; the caller keeps a QP that feeds @cq from being
+ * destroyed, and holds no lock and no reference on a memory region.
  */
 void rxng_cq_deliver(struct rxng_cq *cq)
 {
