@@ -3,12 +3,15 @@
 #ifndef RXNG_LIMITS_H
 #define RXNG_LIMITS_H
 
+#define RXNG_VERSION "0.1.0"
+#define RXNG_FW_VER (1ull << 16)
+
 #define RXNG_MAX_QP 0x4000
-#define RXNG_MAX_QP_WR 0x4000
+#define RXNG_MAX_QP_WR 0x7fff
 #define RXNG_MAX_SGE 32
 #define RXNG_MAX_INLINE 512
 #define RXNG_MAX_CQ 0x4000
-#define RXNG_MAX_CQE 0x400000
+#define RXNG_MAX_CQE 0x3fffff
 #define RXNG_MAX_MR 0x40000
 #define RXNG_MAX_MR_SIZE (~0ull)
 #define RXNG_MAX_FAST_REG_PAGES 512

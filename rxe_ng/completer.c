@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Carrying out what proto/completer.c decides. */
+#include "tx.h"
+
+static struct sk_buff *dequeue(struct rxng_qp *qp)
+{
+	struct sk_buff *skb;
+
+	spin_lock(&qp->inbox_lock);
+	skb = __skb_dequeue(&qp->responses);
+	spin_unlock(&qp->inbox_lock);
+	return skb;
+}
+
+static void fail(struct rxng_qp *qp)
+{
+	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
+
+	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_LOCAL_ERR);
+	rxng_req_fail(&qp->req, wqe, RXNG_WC_LOC_PROT_ERR);
+}
+
+static void open_target(struct rxng_qp *qp, u32 offset,
+			struct rxng_cursor *target)
+{
+	struct rxng_send *send = rxng_qp_send(qp, qp->req.una_idx);
+
+	rxng_cursor_init(target, rxng_qp_dev(qp), qp->ibqp.pd, send->sge,
+			 send->w.num_sge, IB_ACCESS_LOCAL_WRITE, offset);
+}
+
+static void place_read(struct rxng_qp *qp, const struct sk_buff *skb,
+		       const struct rxng_pkt *pkt, u32 offset, u64 now)
+{
+	struct rxng_cursor target;
+	int err;
+
+	open_target(qp, offset, &target);
+	err = rxng_cursor_write_skb(&target, skb, 0, pkt->payload_len);
+	rxng_cursor_end(&target);
+	if (err)
+		fail(qp);
+	else
+		rxng_req_answered(&qp->req, pkt->npkts, now);
+}
+
+static void place_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			 u64 now)
+{
+	struct rxng_cursor target;
+	u64 orig = pkt->orig;
+	int err;
+
+	open_target(qp, 0, &target);
+	err = rxng_cursor_write(&target, &orig, sizeof(orig));
+	rxng_cursor_end(&target);
+	if (err)
+		fail(qp);
+	else
+		rxng_req_answered(&qp->req, 1, now);
+}
+
+static void count_failure(struct rxng_qp *qp)
+{
+	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
+	enum rxng_stat stat = RXNG_STAT_REMOTE_ERR;
+
+	if (wqe->status == RXNG_WC_RETRY_EXC_ERR)
+		stat = RXNG_STAT_RETRY_EXCEEDED;
+	else if (wqe->status == RXNG_WC_RNR_RETRY_EXC_ERR)
+		stat = RXNG_STAT_RNR_RETRY_EXCEEDED;
+	rxng_stat_inc(rxng_qp_dev(qp), stat);
+}
+
+static void respond(struct rxng_qp *qp, enum rxng_comp_verdict verdict)
+{
+	struct rxng_dev *dev = rxng_qp_dev(qp);
+
+	switch (verdict) {
+	case RXNG_COMP_RETRY:
+		rxng_stat_inc(dev, RXNG_STAT_RETRANSMIT);
+		break;
+	case RXNG_COMP_RNR:
+		rxng_stat_inc(dev, RXNG_STAT_RX_RNR);
+		break;
+	case RXNG_COMP_FAILED:
+		count_failure(qp);
+		break;
+	default:
+		break;
+	}
+	rxng_requester_retire(qp);
+}
+
+static void response(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
+{
+	const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+	enum rxng_comp_verdict verdict;
+	u32 offset;
+
+	if (pkt->kind == RXNG_KIND_ACK &&
+	    pkt->syndrome == (RXNG_AETH_NAK | RXNG_NAK_PSN))
+		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_RX_NAK_SEQ);
+	verdict = rxng_req_response(&qp->req, pkt, now, &offset);
+	if (verdict == RXNG_COMP_READ)
+		place_read(qp, skb, pkt, offset, now);
+	else if (verdict == RXNG_COMP_ATOMIC)
+		place_atomic(qp, pkt, now);
+	respond(qp, verdict);
+}
+
+/**
+ * rxng_completer_run - take up the responses in the inbox
+ * @qp: QP that the caller owns
+ * @now: time in nanoseconds
+ * @budget: bursts that this turn may still handle
+ */
+void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
+{
+	struct sk_buff *skb;
+
+	while (*budget > 0 && (skb = dequeue(qp))) {
+		if (qp->attr.qp_state != IB_QPS_ERR)
+			response(qp, skb, now);
+		consume_skb(skb);
+		(*budget)--;
+	}
+}
+
+/**
+ * rxng_completer_timer - retransmit when the peer has been silent too long
+ * @qp: QP that the caller owns
+ * @now: time in nanoseconds
+ *
+ * Packets that have not left this host yet cannot have been answered.
+ */
+void rxng_completer_timer(struct rxng_qp *qp, u64 now)
+{
+	bool local = refcount_read(&qp->sk->sk_wmem_alloc) > 1;
+
+	if (qp->attr.qp_state != IB_QPS_ERR)
+		respond(qp, rxng_req_timeout(&qp->req, now, local));
+}

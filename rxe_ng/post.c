@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Work requests come in here: a kernel consumer's lists, a process' rings.
+ * What a process wrote is read once, checked, and never read again.
+ */
+#include "qp.h"
+
+/* Requests that one look at a process' send ring takes. */
+#define FETCH_MAX 32
+
+/* What a send opcode asks the transport to do. */
+static const struct {
+	u8 kind;
+	u8 flags;
+	bool known;
+	bool kernel_only;
+} send_ops[] = {
+	[RXNG_WR_RDMA_WRITE] = { RXNG_KIND_WRITE, 0, true },
+	[RXNG_WR_RDMA_WRITE_WITH_IMM] = { RXNG_KIND_WRITE, RXNG_SWQE_IMM,
+					  true },
+	[RXNG_WR_SEND] = { RXNG_KIND_SEND, 0, true },
+	[RXNG_WR_SEND_WITH_IMM] = { RXNG_KIND_SEND, RXNG_SWQE_IMM, true },
+	[RXNG_WR_SEND_WITH_INV] = { RXNG_KIND_SEND, RXNG_SWQE_INV, true },
+	[RXNG_WR_RDMA_READ] = { RXNG_KIND_READ, 0, true },
+	[RXNG_WR_ATOMIC_CMP_AND_SWP] = { RXNG_KIND_ATOMIC, RXNG_SWQE_CMP_SWAP,
+					 true },
+	[RXNG_WR_ATOMIC_FETCH_AND_ADD] = { RXNG_KIND_ATOMIC, 0, true },
+	[RXNG_WR_LOCAL_INV] = { RXNG_KIND_NONE, RXNG_SWQE_BARRIER, true,
+				true },
+	[RXNG_WR_REG_MR] = { RXNG_KIND_NONE, 0, true, true },
+};
+
+static_assert(RXNG_WR_RDMA_WRITE == (int)IB_WR_RDMA_WRITE);
+static_assert(RXNG_WR_SEND_WITH_INV == (int)IB_WR_SEND_WITH_INV);
+static_assert(RXNG_WR_ATOMIC_FETCH_AND_ADD ==
+	      (int)IB_WR_ATOMIC_FETCH_AND_ADD);
+static_assert(RXNG_WR_LOCAL_INV == (int)IB_WR_LOCAL_INV);
+static_assert(RXNG_WR_REG_MR == (int)IB_WR_REG_MR);
+static_assert(RXNG_SEND_FENCE == (int)IB_SEND_FENCE);
+static_assert(RXNG_SEND_INLINE == (int)IB_SEND_INLINE);
+static_assert(RXNG_SWQE_INLINE == RXNG_SEND_INLINE);
+static_assert(RXNG_SWQE_SOLICITED == RXNG_SEND_SOLICITED);
+static_assert(RXNG_SWQE_SIGNALED == RXNG_SEND_SIGNALED);
+
+static bool op_known(u32 opcode, bool user)
+{
+	return opcode < ARRAY_SIZE(send_ops) && send_ops[opcode].known &&
+	       !(user && send_ops[opcode].kernel_only);
+}
+
+static void begin(struct rxng_send *send, u64 wr_id, u32 opcode, u32 flags)
+{
+	const u32 from_consumer = RXNG_SWQE_FENCE | RXNG_SWQE_SIGNALED |
+				  RXNG_SWQE_SOLICITED | RXNG_SWQE_INLINE;
+
+	memset(send, 0, sizeof(*send));
+	send->w.wr_id = wr_id;
+	send->w.opcode = opcode;
+	send->w.kind = send_ops[opcode].kind;
+	send->w.flags = (flags & from_consumer) | send_ops[opcode].flags;
+}
+
+/*
+ * Faults of a request that are told by its completion, as adapters do it
+ * (10.8.3.1: only what is seen at once is an immediate error).
+ */
+static void check_length(struct rxng_send *send, u64 length)
+{
+	send->w.length = length;
+	if (length > RXNG_MAX_MESSAGE ||
+	    (send->w.kind == RXNG_KIND_ATOMIC && length != sizeof(u64))) {
+		send->w.state = RXNG_SWQE_FAILED;
+		send->w.status = RXNG_WC_LOC_LEN_ERR;
+	}
+}
+
+static void refuse(struct rxng_send *send, u64 wr_id, u32 opcode,
+		   enum rxng_status status)
+{
+	memset(send, 0, sizeof(*send));
+	send->w.wr_id = wr_id;
+	send->w.opcode = min_t(u32, opcode, U8_MAX);
+	send->w.state = RXNG_SWQE_FAILED;
+	send->w.status = status;
+}
+
+static u64 copy_user_sges(struct rxng_sge *to, const struct rxng_sge *from,
+			  u32 num)
+{
+	u64 length = 0;
+	u32 i;
+
+	for (i = 0; i < num; i++) {
+		to[i].addr = READ_ONCE(from[i].addr);
+		to[i].length = READ_ONCE(from[i].length);
+		to[i].lkey = READ_ONCE(from[i].lkey);
+		length += to[i].length;
+	}
+	return length;
+}
+
+static void fetch_operation(struct rxng_send *send,
+			    const struct rxng_send_wqe *wqe)
+{
+	send->w.raddr = READ_ONCE(wqe->wr.rdma.remote_addr);
+	if (send->w.kind == RXNG_KIND_ATOMIC) {
+		send->w.rkey = READ_ONCE(wqe->wr.atomic.rkey);
+		send->w.compare = READ_ONCE(wqe->wr.atomic.compare_add);
+		send->w.swap_add = send->w.flags & RXNG_SWQE_CMP_SWAP ?
+					   READ_ONCE(wqe->wr.atomic.swap) :
+					   send->w.compare;
+	} else {
+		send->w.rkey = READ_ONCE(wqe->wr.rdma.rkey);
+	}
+	if (send->w.flags & RXNG_SWQE_INV)
+		send->w.inv_rkey = READ_ONCE(wqe->ex.invalidate_rkey);
+	else
+		send->w.imm = READ_ONCE(wqe->ex.imm_data);
+}
+
+static void fetch_one(struct rxng_qp *qp, struct rxng_send *send,
+		      const struct rxng_send_wqe *wqe)
+{
+	u64 wr_id = READ_ONCE(wqe->wr_id);
+	u32 opcode = READ_ONCE(wqe->opcode);
+	u32 num_sge = READ_ONCE(wqe->dma.num_sge);
+	u32 length = READ_ONCE(wqe->dma.length);
+	bool is_inline;
+
+	if (!op_known(opcode, true)) {
+		refuse(send, wr_id, opcode, RXNG_WC_LOC_QP_OP_ERR);
+		return;
+	}
+	begin(send, wr_id, opcode, READ_ONCE(wqe->send_flags));
+	is_inline = send->w.flags & RXNG_SWQE_INLINE;
+	if (is_inline ? length > qp->cap.max_inline_data ||
+				rxng_kind_has_response(send->w.kind) :
+			num_sge > qp->cap.max_send_sge) {
+		refuse(send, wr_id, opcode, RXNG_WC_LOC_QP_OP_ERR);
+		return;
+	}
+	fetch_operation(send, wqe);
+	if (is_inline) {
+		memcpy(send->sge, wqe->data, length);
+		check_length(send, length);
+	} else {
+		send->w.num_sge = num_sge;
+		check_length(send, copy_user_sges(send->sge,
+						  (const void *)wqe->data,
+						  num_sge));
+	}
+}
+
+static void fetch_user(struct rxng_qp *qp)
+{
+	struct rxng_req *req = &qp->req;
+	u32 ready = rxng_ring_ready(&qp->sq, req->tail & qp->sq.mask);
+	u32 room = qp->sq.mask - (req->tail - req->head);
+	u32 i;
+
+	/* More than fits: the process moved its index over ours. */
+	if (ready == RXNG_RING_BAD || ready > room) {
+		rxng_qp_fatal(qp);
+		return;
+	}
+	for (i = 0; i < min(ready, FETCH_MAX); i++) {
+		fetch_one(qp, rxng_qp_send(qp, req->tail),
+			  rxng_ring_slot(&qp->sq, req->tail));
+		req->tail++;
+	}
+}
+
+/**
+ * rxng_qp_fetch_sends - take up posted send requests
+ * @qp: QP that the caller owns
+ */
+void rxng_qp_fetch_sends(struct rxng_qp *qp)
+{
+	if (qp->user)
+		fetch_user(qp);
+	else
+		qp->req.tail = smp_load_acquire(&qp->posted);
+}
+
+/**
+ * rxng_qp_take_recv - take up the next receive request
+ * @qp: QP that the caller owns; no receive is in use
+ *
+ * Return: 0; -ENODATA when none is posted; -EINVAL when it is malformed, in
+ * which case it is in use all the same, to be completed in error.
+ */
+int rxng_qp_take_recv(struct rxng_qp *qp)
+{
+	u32 ready = rxng_ring_ready(&qp->rq, qp->rq.index);
+	struct rxng_recv *recv = &qp->recv;
+	const struct rxng_recv_wqe *wqe;
+
+	if (ready == RXNG_RING_BAD)
+		rxng_qp_fatal(qp);
+	if (!ready || ready == RXNG_RING_BAD)
+		return -ENODATA;
+	wqe = rxng_ring_slot(&qp->rq, qp->rq.index);
+	recv->taken = true;
+	recv->wr_id = READ_ONCE(wqe->wr_id);
+	recv->num_sge = READ_ONCE(wqe->dma.num_sge);
+	recv->length = 0;
+	if (recv->num_sge > qp->cap.max_recv_sge) {
+		recv->num_sge = 0;
+		return -EINVAL;
+	}
+	recv->length = copy_user_sges(recv->sge, wqe->sge, recv->num_sge);
+	return 0;
+}
+
+/**
+ * rxng_qp_retire_recv - the receive request in use was completed
+ * @qp: QP that the caller owns
+ */
+void rxng_qp_retire_recv(struct rxng_qp *qp)
+{
+	qp->recv.taken = false;
+	rxng_ring_retire(&qp->rq, rxng_ring_next(&qp->rq, qp->rq.index));
+}
+
+static u64 copy_kernel_sges(struct rxng_sge *to, const struct ib_sge *from,
+			    u32 num)
+{
+	u64 length = 0;
+	u32 i;
+
+	for (i = 0; i < num; i++) {
+		to[i] = (struct rxng_sge){
+			.addr = from[i].addr,
+			.length = from[i].length,
+			.lkey = from[i].lkey,
+		};
+		length += from[i].length;
+	}
+	return length;
+}
+
+static int copy_inline(struct rxng_qp *qp, struct rxng_send *send,
+		       const struct ib_send_wr *wr)
+{
+	void *to = send->sge;
+	u64 length = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (length > qp->cap.max_inline_data)
+		return -EINVAL;
+	for (i = 0; i < wr->num_sge; i++) {
+		memcpy(to, (void *)(uintptr_t)wr->sg_list[i].addr,
+		       wr->sg_list[i].length);
+		to += wr->sg_list[i].length;
+	}
+	check_length(send, length);
+	return 0;
+}
+
+static void copy_operation(struct rxng_send *send, const struct ib_send_wr *wr)
+{
+	switch (send->w.kind) {
+	case RXNG_KIND_ATOMIC:
+		send->w.raddr = atomic_wr(wr)->remote_addr;
+		send->w.rkey = atomic_wr(wr)->rkey;
+		send->w.compare = atomic_wr(wr)->compare_add;
+		send->w.swap_add = send->w.flags & RXNG_SWQE_CMP_SWAP ?
+					   atomic_wr(wr)->swap :
+					   atomic_wr(wr)->compare_add;
+		break;
+	case RXNG_KIND_WRITE:
+	case RXNG_KIND_READ:
+		send->w.raddr = rdma_wr(wr)->remote_addr;
+		send->w.rkey = rdma_wr(wr)->rkey;
+		break;
+	default:
+		break;
+	}
+	if (wr->opcode == IB_WR_REG_MR) {
+		send->mr = reg_wr(wr)->mr;
+		send->key = reg_wr(wr)->key;
+		send->access = reg_wr(wr)->access;
+	} else if (wr->opcode == IB_WR_LOCAL_INV) {
+		send->key = wr->ex.invalidate_rkey;
+	} else if (send->w.flags & RXNG_SWQE_INV) {
+		send->w.inv_rkey = wr->ex.invalidate_rkey;
+	} else {
+		send->w.imm = wr->ex.imm_data;
+	}
+}
+
+static int copy_send(struct rxng_qp *qp, struct rxng_send *send,
+		     const struct ib_send_wr *wr)
+{
+	if (!op_known(wr->opcode, false))
+		return -EOPNOTSUPP;
+	if (wr->num_sge < 0 || wr->num_sge > qp->cap.max_send_sge)
+		return -EINVAL;
+	begin(send, wr->wr_id, wr->opcode, wr->send_flags);
+	copy_operation(send, wr);
+	if (send->w.kind == RXNG_KIND_NONE)
+		return 0;
+	if (send->w.flags & RXNG_SWQE_INLINE)
+		return rxng_kind_has_response(send->w.kind) ?
+			       -EINVAL :
+			       copy_inline(qp, send, wr);
+	send->w.num_sge = wr->num_sge;
+	check_length(send,
+		     copy_kernel_sges(send->sge, wr->sg_list, wr->num_sge));
+	return 0;
+}
+
+static int post_kernel_sends(struct rxng_qp *qp, const struct ib_send_wr *wr,
+			     const struct ib_send_wr **bad_wr)
+{
+	unsigned long flags;
+	int err = 0;
+
+	spin_lock_irqsave(&qp->post_lock, flags);
+	for (; wr; wr = wr->next) {
+		if (qp->posted - READ_ONCE(qp->req.head) >=
+		    qp->cap.max_send_wr)
+			err = -ENOMEM;
+		else
+			err = copy_send(qp, rxng_qp_send(qp, qp->posted), wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+		smp_store_release(&qp->posted, qp->posted + 1);
+	}
+	spin_unlock_irqrestore(&qp->post_lock, flags);
+	return err;
+}
+
+/**
+ * rxng_post_send - post send requests; for a process, its doorbell
+ * @ibqp: QP
+ * @wr: list of a kernel consumer; NULL for a process, whose requests stand in
+ *	its ring
+ * @bad_wr: first one that was not posted
+ *
+ * Return: 0; -EINVAL in RESET, INIT and RTR, or for a malformed request;
+ * -ENOMEM when the queue is full; -EOPNOTSUPP for an unknown operation.
+ * Context: any.
+ */
+int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+		   const struct ib_send_wr **bad_wr)
+{
+	struct rxng_qp *qp = to_rxng_qp(ibqp);
+	int err = 0;
+
+	switch (READ_ONCE(qp->attr.qp_state)) {
+	case IB_QPS_RESET:
+	case IB_QPS_INIT:
+	case IB_QPS_RTR:
+		*bad_wr = wr;
+		return -EINVAL;
+	default:
+		break;
+	}
+	if (!qp->user)
+		err = post_kernel_sends(qp, wr, bad_wr);
+	rxng_qp_doorbell(qp);
+	return err;
+}
+
+static int post_one_recv(struct rxng_qp *qp, const struct ib_recv_wr *wr)
+{
+	struct rxng_ring *rq = &qp->rq;
+	u32 producer = rq->shared->producer_index;
+	struct rxng_recv_wqe *wqe = rxng_ring_slot(rq, producer);
+	u32 next = rxng_ring_next(rq, producer);
+
+	if (wr->num_sge < 0 || wr->num_sge > qp->cap.max_recv_sge)
+		return -EINVAL;
+	if (next == smp_load_acquire(&rq->shared->consumer_index))
+		return -ENOMEM;
+	wqe->wr_id = wr->wr_id;
+	wqe->dma.num_sge = wr->num_sge;
+	copy_kernel_sges(wqe->sge, wr->sg_list, wr->num_sge);
+	smp_store_release(&rq->shared->producer_index, next);
+	return 0;
+}
+
+/**
+ * rxng_post_recv - post receive requests of a kernel consumer
+ * @ibqp: QP
+ * @wr: list
+ * @bad_wr: first one that was not posted
+ *
+ * A process writes its ring without this call.
+ *
+ * Return: 0; -EINVAL in RESET, for a process, or for a malformed request;
+ * -ENOMEM when the queue is full.
+ * Context: any.
+ */
+int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+		   const struct ib_recv_wr **bad_wr)
+{
+	struct rxng_qp *qp = to_rxng_qp(ibqp);
+	unsigned long flags;
+	int err = 0;
+
+	if (qp->user || READ_ONCE(qp->attr.qp_state) == IB_QPS_RESET) {
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	spin_lock_irqsave(&qp->recv_lock, flags);
+	for (; wr; wr = wr->next) {
+		err = post_one_recv(qp, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	spin_unlock_irqrestore(&qp->recv_lock, flags);
+	if (READ_ONCE(qp->attr.qp_state) == IB_QPS_ERR)
+		rxng_qp_wake(qp, RXNG_WAKE_POST);
+	return err;
+}

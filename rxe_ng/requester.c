@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Carrying out what proto/requester.c decides. */
+#include "tx.h"
+
+static const enum ib_wc_opcode wc_opcode[] = {
+	[RXNG_WR_RDMA_WRITE] = IB_WC_RDMA_WRITE,
+	[RXNG_WR_RDMA_WRITE_WITH_IMM] = IB_WC_RDMA_WRITE,
+	[RXNG_WR_SEND] = IB_WC_SEND,
+	[RXNG_WR_SEND_WITH_IMM] = IB_WC_SEND,
+	[RXNG_WR_SEND_WITH_INV] = IB_WC_SEND,
+	[RXNG_WR_RDMA_READ] = IB_WC_RDMA_READ,
+	[RXNG_WR_ATOMIC_CMP_AND_SWP] = IB_WC_COMP_SWAP,
+	[RXNG_WR_ATOMIC_FETCH_AND_ADD] = IB_WC_FETCH_ADD,
+	[RXNG_WR_LOCAL_INV] = IB_WC_LOCAL_INV,
+	[RXNG_WR_REG_MR] = IB_WC_REG_MR,
+};
+
+static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
+			  enum ib_wc_status status)
+{
+	struct ib_wc wc = {
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.qp = &qp->ibqp,
+		.byte_len = wqe->length,
+	};
+
+	if (status == IB_WC_SUCCESS && !qp->sq_sig_all &&
+	    !(wqe->flags & RXNG_SWQE_SIGNALED))
+		return;
+	if (wqe->opcode < ARRAY_SIZE(wc_opcode))
+		wc.opcode = wc_opcode[wqe->opcode];
+	if (rxng_cq_push(to_rxng_cq(qp->ibqp.send_cq), &wc, false))
+		rxng_qp_fatal(qp);
+}
+
+/**
+ * rxng_requester_retire - complete the requests that have ended, in order
+ * @qp: QP that the caller owns
+ *
+ * The first one that failed takes the QP to ERROR; what is left is flushed.
+ */
+void rxng_requester_retire(struct rxng_qp *qp)
+{
+	struct rxng_req *req = &qp->req;
+	struct rxng_swqe *wqe;
+
+	while ((wqe = rxng_req_retirable(req))) {
+		bool failed = wqe->state == RXNG_SWQE_FAILED;
+
+		complete_send(qp, wqe,
+			      failed ? (enum ib_wc_status)wqe->status :
+				       IB_WC_SUCCESS);
+		if (failed && req->una_idx == req->head)
+			req->una_idx++;
+		rxng_req_retire(req);
+		if (qp->user)
+			rxng_ring_retire(&qp->sq, req->head);
+		if (failed) {
+			if (qp->attr.qp_state != IB_QPS_ERR)
+				rxng_qp_error(qp);
+			break;
+		}
+	}
+}
+
+static void fail(struct rxng_qp *qp, struct rxng_swqe *wqe,
+		 enum rxng_status status)
+{
+	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_LOCAL_ERR);
+	rxng_req_fail(&qp->req, wqe, status);
+}
+
+static int do_local(struct rxng_qp *qp, struct rxng_send *send)
+{
+	struct rxng_dev *dev = rxng_qp_dev(qp);
+
+	if (send->w.opcode == RXNG_WR_REG_MR)
+		return rxng_mr_fast_reg(dev, qp->ibqp.pd, send->mr, send->key,
+					send->access);
+	return rxng_mr_invalidate(dev, qp->ibqp.pd, send->key, false);
+}
+
+static void run_local(struct rxng_qp *qp)
+{
+	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
+
+	if (do_local(qp, send))
+		fail(qp, &send->w, RXNG_WC_LOC_QP_OP_ERR);
+	else
+		rxng_req_local_done(&qp->req);
+}
+
+static void open_payload(struct rxng_qp *qp, const struct rxng_send *send,
+			 struct rxng_cursor *payload)
+{
+	u32 offset = rxng_req_offset(&qp->req);
+
+	if (send->w.flags & RXNG_SWQE_INLINE)
+		rxng_cursor_init_inline(payload, send->sge, offset);
+	else
+		rxng_cursor_init(payload, rxng_qp_dev(qp), qp->ibqp.pd,
+				 send->sge, send->w.num_sge, 0, offset);
+}
+
+/* Returns whether all of it left. */
+static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
+{
+	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
+	struct rxng_cursor payload;
+	int n;
+
+	open_payload(qp, send, &payload);
+	n = rxng_tx_burst(qp, burst, &payload, now);
+	rxng_cursor_end(&payload);
+	if (n < 0) {
+		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
+		return true;
+	}
+	rxng_req_sent(&qp->req, n, now);
+	return n == burst->npkts;
+}
+
+/*
+ * The buffers of a READ or atomic are looked at when the answer comes; a bad
+ * one is found now, so that the request does not go out at all.
+ */
+static bool target_ok(struct rxng_qp *qp, const struct rxng_send *send)
+{
+	u32 i;
+
+	for (i = 0; i < send->w.num_sge; i++) {
+		const struct rxng_sge *sge = &send->sge[i];
+		struct rxng_mr *mr;
+
+		if (!sge->length)
+			continue;
+		mr = rxng_mr_get(rxng_qp_dev(qp), qp->ibqp.pd, sge->lkey,
+				 sge->addr, sge->length,
+				 IB_ACCESS_LOCAL_WRITE);
+		if (IS_ERR(mr))
+			return false;
+		rxng_mr_put(mr);
+	}
+	return true;
+}
+
+static bool send_one(struct rxng_qp *qp, struct rxng_pkt *pkt, u64 now)
+{
+	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
+	int n;
+
+	if (!rxng_kind_has_response(send->w.kind))
+		return send_burst(qp, pkt, now);
+	if (!target_ok(qp, send)) {
+		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
+		return true;
+	}
+	n = rxng_tx_burst(qp, pkt, NULL, now);
+	rxng_req_sent(&qp->req, n, now);
+	return n;
+}
+
+static void tell_drained(struct rxng_qp *qp)
+{
+	if (qp->attr.qp_state != IB_QPS_SQD || !qp->attr.sq_draining ||
+	    !rxng_req_drained(&qp->req))
+		return;
+	qp->attr.sq_draining = 0;
+	if (qp->attr.en_sqd_async_notify)
+		rxng_qp_news(qp, RXNG_NEWS_SQ_DRAINED);
+}
+
+/**
+ * rxng_requester_run - send what may be sent
+ * @qp: QP that the caller owns
+ * @now: time in nanoseconds
+ * @budget: bursts that this turn may still handle
+ */
+void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
+{
+	struct rxng_req *req = &qp->req;
+	bool going = qp->attr.qp_state == IB_QPS_RTS ||
+		     qp->attr.qp_state == IB_QPS_SQD;
+
+	while (going && *budget > 0) {
+		struct rxng_pkt pkt;
+
+		if (req->cur == req->tail)
+			rxng_qp_fetch_sends(qp);
+		switch (rxng_req_next(req, now, rxng_burst_pkts(qp), &pkt)) {
+		case RXNG_REQ_LOCAL:
+			run_local(qp);
+			break;
+		case RXNG_REQ_SEND:
+			going = rxng_tx_room(qp) && send_one(qp, &pkt, now);
+			break;
+		case RXNG_REQ_IDLE:
+		case RXNG_REQ_WAIT:
+			going = false;
+			break;
+		}
+		(*budget)--;
+	}
+	if (qp->attr.qp_state == IB_QPS_ERR)
+		return;
+	rxng_requester_retire(qp);
+	tell_drained(qp);
+}

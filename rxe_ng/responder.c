@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Carrying out what proto/responder.c decides. */
+#include "proto/timer.h"
+#include "tx.h"
+
+static struct sk_buff *dequeue(struct rxng_qp *qp)
+{
+	struct sk_buff *skb;
+
+	spin_lock(&qp->inbox_lock);
+	skb = __skb_dequeue(&qp->requests);
+	spin_unlock(&qp->inbox_lock);
+	return skb;
+}
+
+/* Credits: receive requests that are posted and not in use (9.7.7.2). */
+static u8 ack_syndrome(const struct rxng_qp *qp)
+{
+	u32 ready = rxng_ring_ready(&qp->rq, qp->rq.index);
+
+	if (ready == RXNG_RING_BAD)
+		return RXNG_AETH_ACK | RXNG_AETH_NO_CREDITS;
+	if (ready && qp->recv.taken)
+		ready--;
+	return RXNG_AETH_ACK | rxng_credits_encode(ready);
+}
+
+static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
+{
+	struct rxng_pkt pkt = {
+		.opcode = RXNG_RC_ACK,
+		.kind = RXNG_KIND_ACK,
+		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH,
+		.psn = psn,
+		.npkts = 1,
+		.syndrome = syndrome,
+		.msn = qp->resp.msn,
+	};
+
+	return rxng_tx_room(qp) && rxng_tx_burst(qp, &pkt, NULL, now) > 0;
+}
+
+static void send_ack(struct rxng_qp *qp, u64 now)
+{
+	u32 psn = rxng_psn_add(qp->resp.epsn, RXNG_PSN_MASK);
+
+	if (send_aeth(qp, ack_syndrome(qp), psn, now))
+		qp->ack_pending = false;
+}
+
+/* A NAK acknowledges all before it; when it gets lost the peer asks again. */
+static void send_nak(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
+{
+	if (send_aeth(qp, syndrome, psn, now))
+		qp->ack_pending = false;
+}
+
+static void reject(struct rxng_qp *qp, enum rxng_nak code, u32 psn, u64 now)
+{
+	send_nak(qp, RXNG_AETH_NAK | code, psn, now);
+	rxng_qp_error(qp);
+}
+
+/* The consumer's own buffers are at fault: only the completion says so. */
+static void reject_recv(struct rxng_qp *qp, enum ib_wc_status status,
+			enum rxng_nak code, u64 now)
+{
+	rxng_recv_complete(qp, status, NULL);
+	reject(qp, code, qp->resp.epsn, now);
+}
+
+static void reject_invalid(struct rxng_qp *qp, u64 now)
+{
+	rxng_qp_news(qp, RXNG_NEWS_QP_REQ_ERR);
+	reject(qp, RXNG_NAK_INV_REQ, qp->resp.epsn, now);
+}
+
+static void reject_access(struct rxng_qp *qp, u32 psn, u64 now)
+{
+	if (qp->recv.taken)
+		rxng_recv_complete(qp, IB_WC_LOC_ACCESS_ERR, NULL);
+	rxng_qp_news(qp, RXNG_NEWS_QP_ACCESS_ERR);
+	reject(qp, RXNG_NAK_REM_ACC, psn, now);
+}
+
+/**
+ * rxng_recv_complete - complete the receive request in use
+ * @qp: QP that the caller owns
+ * @status: completion status
+ * @pkt: last packet of the message; NULL when @status is an error
+ */
+void rxng_recv_complete(struct rxng_qp *qp, enum ib_wc_status status,
+			const struct rxng_pkt *pkt)
+{
+	struct ib_wc wc = {
+		.wr_id = qp->recv.wr_id,
+		.status = status,
+		.opcode = IB_WC_RECV,
+		.qp = &qp->ibqp,
+		.src_qp = qp->dqpn,
+		.port_num = 1,
+	};
+	bool solicited = pkt && pkt->bits & RXNG_PKT_SOLICITED;
+
+	if (pkt) {
+		wc.byte_len = qp->resp.got;
+		if (pkt->kind == RXNG_KIND_WRITE)
+			wc.opcode = IB_WC_RECV_RDMA_WITH_IMM;
+		if (pkt->flags & RXNG_PKT_IMM) {
+			wc.wc_flags = IB_WC_WITH_IMM;
+			wc.ex.imm_data = pkt->imm;
+		} else if (pkt->flags & RXNG_PKT_INV) {
+			wc.wc_flags = IB_WC_WITH_INVALIDATE;
+			wc.ex.invalidate_rkey = pkt->inv_rkey;
+		}
+	}
+	rxng_qp_retire_recv(qp);
+	if (rxng_cq_push(to_rxng_cq(qp->ibqp.recv_cq), &wc, solicited))
+		rxng_qp_fatal(qp);
+}
+
+/* Returns whether a receive request is at hand. */
+static bool need_recv(struct rxng_qp *qp, const struct rxng_pkt *pkt, u64 now)
+{
+	int err = qp->recv.taken ? 0 : rxng_qp_take_recv(qp);
+
+	if (err == -ENODATA) {
+		if (qp->attr.qp_state == IB_QPS_ERR)
+			return false;
+		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_RNR);
+		rxng_resp_not_ready(&qp->resp, pkt);
+		send_nak(qp, RXNG_AETH_RNR | qp->attr.min_rnr_timer,
+			 qp->resp.epsn, now);
+		return false;
+	}
+	if (err) {
+		reject_recv(qp, IB_WC_LOC_QP_OP_ERR, RXNG_NAK_REM_OP, now);
+		return false;
+	}
+	return true;
+}
+
+static void finish(struct rxng_qp *qp, const struct rxng_pkt *pkt)
+{
+	rxng_resp_done(&qp->resp, pkt, 0);
+	if (pkt->bits & RXNG_PKT_ACK_REQ)
+		qp->ack_pending = true;
+	if (pkt->flags & RXNG_PKT_END && qp->recv.taken)
+		rxng_recv_complete(qp, IB_WC_SUCCESS, pkt);
+}
+
+static void execute_send(struct rxng_qp *qp, const struct sk_buff *skb,
+			 const struct rxng_pkt *pkt, u32 from, u64 now)
+{
+	u32 got = pkt->flags & RXNG_PKT_START ? 0 : qp->resp.got;
+	struct rxng_cursor to;
+	int err;
+
+	if (!need_recv(qp, pkt, now))
+		return;
+	if ((u64)got + pkt->payload_len > qp->recv.length) {
+		reject_recv(qp, IB_WC_LOC_LEN_ERR, RXNG_NAK_INV_REQ, now);
+		return;
+	}
+	rxng_cursor_init(&to, rxng_qp_dev(qp), qp->ibqp.pd, qp->recv.sge,
+			 qp->recv.num_sge, IB_ACCESS_LOCAL_WRITE, got);
+	err = rxng_cursor_write_skb(&to, skb, from, pkt->payload_len);
+	rxng_cursor_end(&to);
+	if (err) {
+		reject_recv(qp, IB_WC_LOC_PROT_ERR, RXNG_NAK_REM_OP, now);
+		return;
+	}
+	if (pkt->flags & RXNG_PKT_INV &&
+	    rxng_mr_invalidate(rxng_qp_dev(qp), qp->ibqp.pd, pkt->inv_rkey,
+			       true)) {
+		reject_access(qp, qp->resp.epsn, now);
+		return;
+	}
+	finish(qp, pkt);
+}
+
+/* The whole rest of the message has to be in reach, not this part alone. */
+static int write_payload(struct rxng_qp *qp, const struct sk_buff *skb,
+			 const struct rxng_pkt *pkt, u32 from)
+{
+	u32 resid = pkt->flags & RXNG_PKT_START ? pkt->dma_len :
+						  qp->resp.resid;
+	struct rxng_write_target target;
+	struct rxng_cursor to;
+	struct rxng_sge sge;
+	int err;
+
+	if (!resid)
+		return 0;
+	rxng_resp_target(&qp->resp, pkt, &target);
+	sge.addr = target.va;
+	sge.length = resid;
+	sge.lkey = target.rkey;
+	rxng_cursor_init(&to, rxng_qp_dev(qp), qp->ibqp.pd, &sge, 1,
+			 IB_ACCESS_REMOTE_WRITE, 0);
+	err = rxng_cursor_write_skb(&to, skb, from, pkt->payload_len);
+	rxng_cursor_end(&to);
+	return err;
+}
+
+static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
+			  const struct rxng_pkt *pkt, u32 from, u64 now)
+{
+	if (pkt->flags & RXNG_PKT_IMM && !need_recv(qp, pkt, now))
+		return;
+	if (write_payload(qp, skb, pkt, from)) {
+		reject_access(qp, qp->resp.epsn, now);
+		return;
+	}
+	finish(qp, pkt);
+}
+
+static void start_reply(struct rxng_qp *qp, const struct rxng_resource *res,
+			u32 first)
+{
+	qp->reply = (struct rxng_reply){
+		.active = true,
+		.res = *res,
+		.first = first,
+		.next = first,
+	};
+}
+
+static struct rxng_mr *remote_mr(struct rxng_qp *qp, u32 rkey, u64 va, u32 len,
+				 u32 access)
+{
+	return rxng_mr_get(rxng_qp_dev(qp), qp->ibqp.pd, rkey, va, len, access);
+}
+
+static void execute_read(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			 u64 now)
+{
+	if (pkt->dma_len) {
+		struct rxng_mr *mr = remote_mr(qp, pkt->rkey, pkt->va,
+					       pkt->dma_len,
+					       IB_ACCESS_REMOTE_READ);
+
+		if (IS_ERR(mr)) {
+			reject_access(qp, qp->resp.epsn, now);
+			return;
+		}
+		rxng_mr_put(mr);
+	}
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
+}
+
+static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			   u64 now)
+{
+	struct rxng_mr *mr = remote_mr(qp, pkt->rkey, pkt->va, sizeof(u64),
+				       IB_ACCESS_REMOTE_ATOMIC);
+	u64 orig;
+
+	if (IS_ERR(mr)) {
+		reject_access(qp, qp->resp.epsn, now);
+		return;
+	}
+	if (!rxng_mr_aligned(mr, pkt->va)) {
+		rxng_mr_put(mr);
+		reject_invalid(qp, now);
+		return;
+	}
+	orig = rxng_mr_atomic(mr, pkt->va,
+			      pkt->opcode == RXNG_RC_CMP_SWAP, pkt->compare,
+			      pkt->swap_add);
+	rxng_mr_put(mr);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0);
+}
+
+static void execute(struct rxng_qp *qp, struct sk_buff *skb,
+		    const struct rxng_pkt *pkt, u32 from, u64 now)
+{
+	if (!qp->established && qp->attr.qp_state == IB_QPS_RTR)
+		rxng_qp_news(qp, RXNG_NEWS_COMM_EST);
+	qp->established = true;
+	switch (pkt->kind) {
+	case RXNG_KIND_SEND:
+		execute_send(qp, skb, pkt, from, now);
+		break;
+	case RXNG_KIND_WRITE:
+		execute_write(qp, skb, pkt, from, now);
+		break;
+	case RXNG_KIND_READ:
+		execute_read(qp, pkt, now);
+		break;
+	default:
+		execute_atomic(qp, pkt, now);
+		break;
+	}
+}
+
+static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
+{
+	struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+	struct rxng_dev *dev = rxng_qp_dev(qp);
+	struct rxng_resource *res;
+	u32 skip;
+
+	switch (rxng_resp_request(&qp->resp, pkt, &skip, &res)) {
+	case RXNG_RESP_DROP:
+		break;
+	case RXNG_RESP_EXECUTE:
+		execute(qp, skb, pkt, skip * qp->resp.mtu, now);
+		break;
+	case RXNG_RESP_ACK_AGAIN:
+		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		qp->ack_pending = true;
+		break;
+	case RXNG_RESP_READ_AGAIN:
+		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
+		break;
+	case RXNG_RESP_ATOMIC_AGAIN:
+		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		start_reply(qp, res, 0);
+		break;
+	case RXNG_RESP_NAK_PSN:
+		rxng_stat_inc(dev, RXNG_STAT_OUT_OF_SEQ_REQUEST);
+		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
+		break;
+	case RXNG_RESP_NAK_INVALID:
+		reject_invalid(qp, now);
+		break;
+	}
+}
+
+static int send_atomic_result(struct rxng_qp *qp, u64 now)
+{
+	const struct rxng_resource *res = &qp->reply.res;
+	struct rxng_pkt pkt = {
+		.opcode = RXNG_RC_ATOMIC_ACK,
+		.kind = RXNG_KIND_ATOMIC_ACK,
+		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH |
+			 RXNG_PKT_ATOMICACK,
+		.psn = res->psn,
+		.npkts = 1,
+		.syndrome = ack_syndrome(qp),
+		.msn = res->msn,
+		.orig = res->orig,
+	};
+
+	return rxng_tx_burst(qp, &pkt, NULL, now);
+}
+
+/* The key is checked for each burst: it may have become invalid meanwhile. */
+static int send_read_data(struct rxng_qp *qp, u64 now)
+{
+	const struct rxng_reply *reply = &qp->reply;
+	u32 offset = reply->next * qp->resp.mtu;
+	struct rxng_sge sge = {
+		.addr = reply->res.va,
+		.length = reply->res.len,
+		.lkey = reply->res.rkey,
+	};
+	struct rxng_cursor from;
+	struct rxng_pkt pkt;
+	int n;
+
+	rxng_resp_read_burst(&reply->res, qp->resp.mtu, reply->first,
+			     reply->next, rxng_burst_pkts(qp), &pkt);
+	pkt.syndrome = ack_syndrome(qp);
+	rxng_cursor_init(&from, rxng_qp_dev(qp), qp->ibqp.pd, &sge, 1,
+			 IB_ACCESS_REMOTE_READ, offset);
+	n = rxng_tx_burst(qp, &pkt, &from, now);
+	rxng_cursor_end(&from);
+	return n;
+}
+
+/*
+ * Sends what is left of the answer to a READ or atomic. Returns whether all
+ * of it left; if not, the QP runs again when more may go.
+ */
+static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
+{
+	struct rxng_reply *reply = &qp->reply;
+
+	while (reply->active) {
+		int n;
+
+		if (*budget <= 0 || !rxng_tx_room(qp))
+			return false;
+		(*budget)--;
+		if (reply->res.kind == RXNG_KIND_ATOMIC)
+			n = send_atomic_result(qp, now);
+		else
+			n = send_read_data(qp, now);
+		if (n < 0) {
+			reject_access(qp, rxng_psn_add(reply->res.psn,
+						       reply->next), now);
+			return false;
+		}
+		if (!n)
+			return false;
+		qp->ack_pending = false;
+		reply->next += n;
+		reply->active = reply->next < reply->res.npkts;
+	}
+	return true;
+}
+
+/**
+ * rxng_responder_run - take up the requests in the inbox
+ * @qp: QP that the caller owns
+ * @now: time in nanoseconds
+ * @budget: bursts that this turn may still handle
+ *
+ * One acknowledgement is sent for all of them.
+ */
+void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
+{
+	while (qp->attr.qp_state != IB_QPS_ERR) {
+		struct sk_buff *skb;
+
+		if (!continue_reply(qp, now, budget) || *budget <= 0)
+			break;
+		skb = dequeue(qp);
+		if (!skb)
+			break;
+		request(qp, skb, now);
+		consume_skb(skb);
+		(*budget)--;
+	}
+	if (qp->ack_pending && qp->attr.qp_state != IB_QPS_ERR)
+		send_ack(qp, now);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Who runs a QP: its tasklet, or a doorbell that finds it idle. Whoever gets
+ * the QP's lock is its owner for one turn; who does not get it leaves a bit in
+ * @wake, and the owner looks at the bits once more after letting go, so that
+ * no wake-up is lost and nobody spins.
+ */
+#include <linux/skbuff.h>
+
+#include "qp.h"
+
+/* Bounds of the look for work posted to a QP in ERROR without a doorbell. */
+#define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)
+#define RECHECK_MAX_NS (64 * NSEC_PER_MSEC)
+
+static void earlier(u64 *at, u64 other)
+{
+	if (other && (!*at || other < *at))
+		*at = other;
+}
+
+/*
+ * The timer is not moved back when a deadline moves away: it fires, finds
+ * nothing due and is set anew. So a stream of messages costs no timer at all.
+ */
+static void set_timer(struct rxng_qp *qp, u64 now)
+{
+	u64 at = 0;
+
+	earlier(&at, qp->req.deadline);
+	earlier(&at, qp->req.rnr_until);
+	earlier(&at, qp->blocked_until);
+	earlier(&at, qp->recheck_at);
+	if (!at || (qp->timer_at && qp->timer_at <= at))
+		return;
+	qp->timer_at = at;
+	hrtimer_start(&qp->timer, ns_to_ktime(at > now ? at - now : 1),
+		      HRTIMER_MODE_REL_SOFT);
+}
+
+static enum hrtimer_restart timer_fired(struct hrtimer *timer)
+{
+	struct rxng_qp *qp = container_of(timer, struct rxng_qp, timer);
+
+	rxng_qp_wake(qp, RXNG_WAKE_TIMER);
+	return HRTIMER_NORESTART;
+}
+
+/* In ERROR everything that is posted is flushed, also without a doorbell. */
+static void run_error(struct rxng_qp *qp, u64 now, int *budget)
+{
+	rxng_qp_purge_inbox(qp);
+	if (rxng_qp_flush(qp, now, budget))
+		qp->recheck_ns = RECHECK_MIN_NS;
+	else
+		qp->recheck_ns = min_t(u64, 2 * qp->recheck_ns, RECHECK_MAX_NS);
+	qp->recheck_at = qp->user ? now + qp->recheck_ns : 0;
+}
+
+static void run_working(struct rxng_qp *qp, u64 now, int *budget)
+{
+	rxng_completer_run(qp, now, budget);
+	rxng_completer_timer(qp, now);
+	rxng_responder_run(qp, now, budget);
+	rxng_requester_run(qp, now, budget);
+}
+
+/**
+ * rxng_qp_run_owned - one turn: completer, responder, requester
+ * @qp: QP that the caller owns
+ *
+ * Context: bottom halves off. Afterwards, without the lock, the caller calls
+ * rxng_qp_deliver() and runs the QP again while its @wake is set.
+ */
+void rxng_qp_run_owned(struct rxng_qp *qp)
+{
+	int budget = RXNG_RUN_BUDGET;
+	unsigned long wake = xchg(&qp->wake, 0);
+	u64 now = ktime_get_ns();
+
+	lockdep_assert_held(&qp->lock);
+	if (wake & BIT(RXNG_WAKE_TIMER))
+		qp->timer_at = 0;
+	if (qp->blocked_until && now >= qp->blocked_until)
+		qp->blocked_until = 0;
+
+	switch (qp->attr.qp_state) {
+	case IB_QPS_RESET:
+	case IB_QPS_INIT:
+		rxng_qp_purge_inbox(qp);
+		break;
+	case IB_QPS_ERR:
+		run_error(qp, now, &budget);
+		break;
+	default:
+		run_working(qp, now, &budget);
+		if (qp->attr.qp_state == IB_QPS_ERR)
+			run_error(qp, now, &budget);
+		break;
+	}
+	if (budget <= 0)
+		set_bit(RXNG_WAKE_MORE, &qp->wake);
+	set_timer(qp, now);
+}
+
+/* Returns whether this caller had a turn. */
+static bool try_run(struct rxng_qp *qp)
+{
+	if (!spin_trylock(&qp->lock))
+		return false;
+	rxng_qp_run_owned(qp);
+	spin_unlock(&qp->lock);
+	/* Pairs with the one in rxng_qp_wake(): see its bit, or it sees us. */
+	smp_mb();
+	if (READ_ONCE(qp->wake))
+		tasklet_schedule(&qp->task);
+	return true;
+}
+
+static void task_run(struct tasklet_struct *task)
+{
+	struct rxng_qp *qp = from_tasklet(qp, task, task);
+
+	try_run(qp);
+	rxng_qp_deliver(qp);
+}
+
+/**
+ * rxng_qp_wake - let a QP run soon
+ * @qp: QP that will not go away meanwhile
+ * @why: reason
+ *
+ * Context: any.
+ */
+void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why)
+{
+	set_bit(why, &qp->wake);
+	smp_mb__after_atomic();
+	tasklet_schedule(&qp->task);
+}
+
+/**
+ * rxng_qp_doorbell - work was posted: run the QP here if nobody else does
+ * @qp: QP
+ *
+ * A kernel consumer may hold locks of its own that its handlers take, so its
+ * events are left to the tasklet.
+ *
+ * Context: any; runs in place only where bottom halves may be turned off.
+ */
+void rxng_qp_doorbell(struct rxng_qp *qp)
+{
+	set_bit(RXNG_WAKE_POST, &qp->wake);
+	smp_mb__after_atomic();
+	if (in_hardirq() || irqs_disabled()) {
+		tasklet_schedule(&qp->task);
+		return;
+	}
+	local_bh_disable();
+	try_run(qp);
+	if (!qp->user && rxng_qp_has_news(qp))
+		tasklet_schedule(&qp->task);
+	local_bh_enable();
+	if (qp->user)
+		rxng_qp_deliver(qp);
+}
+
+static bool addresses_match(const struct rxng_qp *qp,
+			    const struct in6_addr *saddr,
+			    const struct in6_addr *daddr)
+{
+	return ipv6_addr_equal(saddr, &qp->peer[0]) &&
+	       ipv6_addr_equal(daddr, &qp->peer[1]);
+}
+
+/* Returns the counter of the reason when the packet was not queued. */
+static int enqueue(struct rxng_qp *qp, struct sk_buff *skb,
+		   const struct in6_addr *saddr, const struct in6_addr *daddr)
+{
+	struct sk_buff_head *queue = &qp->responses;
+	int stat = -1;
+
+	if (rxng_kind_is_request(rxng_skb_pkt(skb)->kind))
+		queue = &qp->requests;
+	spin_lock(&qp->inbox_lock);
+	if (!qp->accepting)
+		stat = RXNG_STAT_RX_NO_QP;
+	else if (!addresses_match(qp, saddr, daddr))
+		stat = RXNG_STAT_RX_BAD_ADDR;
+	else if (skb_queue_len(queue) >= RXNG_INBOX_MAX)
+		stat = RXNG_STAT_RX_QUEUE_FULL;
+	else
+		__skb_queue_tail(queue, skb);
+	spin_unlock(&qp->inbox_lock);
+	return stat;
+}
+
+/**
+ * rxng_qp_receive - put a packet or burst into a QP's inbox
+ * @qp: QP, from rxng_qp_lookup()
+ * @skb: packet, consumed; rxng_skb_pkt() is filled in, data is the payload
+ * @saddr: source address, IPv4 mapped
+ * @daddr: destination address
+ *
+ * Taken only from the addresses of the QP's own path (9.6.1.1, A17.4.4).
+ *
+ * Context: bottom halves off, within the RCU section of the look-up.
+ */
+void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
+		     const struct in6_addr *saddr,
+		     const struct in6_addr *daddr)
+{
+	int stat = enqueue(qp, skb, saddr, daddr);
+
+	if (stat >= 0) {
+		rxng_stat_inc(rxng_qp_dev(qp), stat);
+		kfree_skb(skb);
+		return;
+	}
+	rxng_qp_wake(qp, RXNG_WAKE_INBOX);
+}
+
+/**
+ * rxng_qp_purge_inbox - drop all received packets
+ * @qp: QP that the caller owns
+ */
+void rxng_qp_purge_inbox(struct rxng_qp *qp)
+{
+	struct sk_buff_head drop;
+
+	__skb_queue_head_init(&drop);
+	spin_lock_bh(&qp->inbox_lock);
+	skb_queue_splice_init(&qp->requests, &drop);
+	skb_queue_splice_tail_init(&qp->responses, &drop);
+	spin_unlock_bh(&qp->inbox_lock);
+	__skb_queue_purge(&drop);
+}
+
+/**
+ * rxng_qp_write_space - packets of a QP's socket were freed
+ * @sk: the socket; its user data is the QP
+ *
+ * Context: any; the caller keeps the QP from going away.
+ */
+void rxng_qp_write_space(struct sock *sk)
+{
+	struct rxng_qp *qp = sk->sk_user_data;
+
+	if (!READ_ONCE(qp->want_space) ||
+	    refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf) / 2)
+		return;
+	WRITE_ONCE(qp->want_space, false);
+	rxng_qp_wake(qp, RXNG_WAKE_SPACE);
+}
+
+/**
+ * rxng_qp_init_task - set up what runs a QP
+ * @qp: new QP
+ */
+void rxng_qp_init_task(struct rxng_qp *qp)
+{
+	spin_lock_init(&qp->lock);
+	spin_lock_init(&qp->inbox_lock);
+	__skb_queue_head_init(&qp->requests);
+	__skb_queue_head_init(&qp->responses);
+	tasklet_setup(&qp->task, task_run);
+	hrtimer_setup(&qp->timer, timer_fired, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
+}
+
+/**
+ * rxng_qp_stop_task - wait until nothing runs the QP any more
+ * @qp: QP in RESET, which starts no timer, that cannot be looked up and whose
+ *	socket is released
+ *
+ * Context: process; may sleep.
+ */
+void rxng_qp_stop_task(struct rxng_qp *qp)
+{
+	hrtimer_cancel(&qp->timer);
+	tasklet_kill(&qp->task);
+	rxng_qp_purge_inbox(qp);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <linux/skbuff.h>
+
+#include "tx.h"
+
+/* How long to wait after the network refused a packet. */
+#define CONGESTION_NS (200 * NSEC_PER_USEC)
+
+/**
+ * rxng_tx_room - may a QP send now?
+ * @qp: QP that the caller owns
+ *
+ * When it may not, the QP is woken once it may.
+ */
+bool rxng_tx_room(struct rxng_qp *qp)
+{
+	struct sock *sk = qp->sk;
+
+	if (qp->blocked_until)
+		return false;
+	if (refcount_read(&sk->sk_wmem_alloc) <= READ_ONCE(sk->sk_sndbuf))
+		return true;
+	WRITE_ONCE(qp->want_space, true);
+	/* Pairs with sock_wfree(): it sees the wish, or this sees the room. */
+	smp_mb();
+	return refcount_read(&sk->sk_wmem_alloc) <= READ_ONCE(sk->sk_sndbuf);
+}
+
+static void congested(struct rxng_qp *qp, u64 now)
+{
+	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_CONGESTED);
+	qp->blocked_until = now + CONGESTION_NS;
+}
+
+/* One packet onto the network: 1 when it left, 0 when not now, or errno. */
+static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
+		       const struct rxng_pkt *pkt, struct rxng_cursor *payload,
+		       u64 now)
+{
+	u32 hdr = rxng_hdr_len(pkt);
+	u32 pad = rxng_pad(pkt->payload_len);
+	u32 len = hdr + pkt->payload_len + pad + RXNG_ICRC_LEN;
+	struct sk_buff *skb = rxng_skb_alloc(&qp->path, dst, len, qp->sk);
+	u8 *data;
+	int err;
+
+	if (!skb) {
+		congested(qp, now);
+		return 0;
+	}
+	data = skb_put(skb, len);
+	rxng_build(data, pkt);
+	if (pkt->payload_len) {
+		err = rxng_cursor_read(payload, data + hdr, pkt->payload_len);
+		if (err) {
+			kfree_skb(skb);
+			return err;
+		}
+	}
+	memset(data + hdr + pkt->payload_len, 0, pad + RXNG_ICRC_LEN);
+	err = rxng_net_send(&qp->path, dst, skb, qp->sk);
+	if (err) {
+		congested(qp, now);
+		return 0;
+	}
+	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_PKTS);
+	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_TX_BYTES, pkt->payload_len);
+	return 1;
+}
+
+static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
+			const struct rxng_pkt *burst,
+			struct rxng_cursor *payload, u64 now)
+{
+	u32 i;
+
+	for (i = 0; i < burst->npkts; i++) {
+		struct rxng_pkt pkt;
+		int ret;
+
+		if (i && !rxng_tx_room(qp))
+			break;
+		rxng_pkt_slice(burst, i, qp->req.mtu, &pkt);
+		ret = send_packet(qp, dst, &pkt, payload, now);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			break;
+	}
+	return i;
+}
+
+/* A buffer for a whole burst, in few large pieces; NULL without memory. */
+static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
+{
+	struct sk_buff *skb;
+	int err;
+
+	if (len <= SKB_MAX_ORDER(0, 0))
+		skb = alloc_skb(len, GFP_ATOMIC | __GFP_NOWARN);
+	else
+		skb = alloc_skb_with_frags(0, len, PAGE_ALLOC_COSTLY_ORDER,
+					   &err, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_set_owner_w(skb, qp->sk);
+	return skb;
+}
+
+static int fill_burst(struct sk_buff *skb, struct rxng_cursor *payload, u32 len)
+{
+	int i, err;
+
+	if (!skb_is_nonlinear(skb))
+		return rxng_cursor_read(payload, skb_put(skb, len), len);
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++) {
+		const skb_frag_t *frag = &skb_shinfo(skb)->frags[i];
+
+		err = rxng_cursor_read(payload, skb_frag_address(frag),
+				       skb_frag_size(frag));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/*
+ * The peer is on this host: the burst goes into its inbox in one piece. No
+ * such QP means silence, as on the wire.
+ */
+static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
+			 struct rxng_cursor *payload, u64 now)
+{
+	struct sk_buff *skb = alloc_burst(qp, burst->payload_len);
+	struct rxng_qp *peer;
+	int err;
+
+	if (!skb) {
+		congested(qp, now);
+		return 0;
+	}
+	if (burst->payload_len) {
+		err = fill_burst(skb, payload, burst->payload_len);
+		if (err) {
+			kfree_skb(skb);
+			return err;
+		}
+	}
+	*rxng_skb_pkt(skb) = *burst;
+	rcu_read_lock();
+	peer = rxng_qp_lookup(burst->qpn);
+	if (peer && net_eq(rxng_qp_net(peer), qp->path.net))
+		rxng_qp_receive(peer, skb, &qp->path.saddr, &qp->path.daddr);
+	else
+		kfree_skb(skb);
+	rcu_read_unlock();
+	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_LOOPBACK_PKTS, burst->npkts);
+	return burst->npkts;
+}
+
+/**
+ * rxng_tx_burst - send a burst
+ * @qp: QP that the caller owns; rxng_tx_room() was true
+ * @burst: what to send; the destination QP is filled in
+ * @payload: where its bytes come from; may be NULL when it has none
+ * @now: time in nanoseconds
+ *
+ * Without a route the packets count as sent: whether the peer is gone is for
+ * the transport's timer to find out.
+ *
+ * Return: packets that left, fewer than asked for when the network or memory
+ * is short (the QP then is woken later); a negative errno when @payload cannot
+ * be read.
+ * Context: bottom halves off.
+ */
+int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
+		  struct rxng_cursor *payload, u64 now)
+{
+	struct dst_entry *dst = rxng_path_route(&qp->path, qp->sk);
+
+	burst->qpn = qp->dqpn;
+	if (!dst) {
+		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_NO_ROUTE);
+		return burst->npkts;
+	}
+	if (rxng_path_is_local(dst))
+		return deliver_burst(qp, burst, payload, now);
+	return send_packets(qp, dst, burst, payload, now);
+}
