@@ -15,6 +15,11 @@
  * @ibdev: the core's part; first, so that ib_alloc_device() can size it
  * @ndev: netdev below; held from newlink until dealloc_driver
  * @tracker: reference tracker of @ndev
+ * @net: namespace of @ndev when the link was added; the device goes before
+ *	the namespace does, and when @ndev leaves it. NULL until the namespace's
+ *	sockets are taken
+ * @net_entry: in the list of the namespace's devices; RCU
+ * @port_state: port state that consumers were told last; protected by RTNL
  * @mrs: memory regions by key index (rxng_key_index()); looked up under RCU
  * @num_qp: QPs that exist, against RXNG_MAX_QP
  * @num_cq: likewise CQs
@@ -28,6 +33,9 @@ struct rxng_dev {
 	struct ib_device ibdev;
 	struct net_device *ndev;
 	netdevice_tracker tracker;
+	struct net *net;
+	struct list_head net_entry;
+	enum ib_port_state port_state;
 	struct xarray mrs;
 	atomic_t num_qp;
 	atomic_t num_cq;
@@ -57,8 +65,9 @@ static inline bool rxng_take(atomic_t *count, int limit)
 }
 
 /* device.c */
-struct rxng_dev *rxng_device_create(const char *name, struct net_device *ndev);
-void rxng_device_set_port(struct rxng_dev *dev);
+int rxng_device_create(const char *name, struct net_device *ndev);
+void rxng_device_update_port(struct rxng_dev *dev);
+bool rxng_device_fits(const struct net_device *ndev);
 enum ib_mtu rxng_device_mtu(const struct rxng_dev *dev);
 
 #endif

@@ -13,7 +13,10 @@
 #include "device.h"
 #include "proto/packet.h"
 
-/* A received packet or burst: parsed headers; skb->data is its payload. */
+/*
+ * A received packet or burst: parsed headers; skb->data is its payload, without
+ * pad and ICRC. The buffer holds no netdev, route or socket.
+ */
 static inline struct rxng_pkt *rxng_skb_pkt(struct sk_buff *skb)
 {
 	static_assert(sizeof(struct rxng_pkt) <= sizeof(skb->cb));
@@ -48,6 +51,7 @@ struct rxng_path {
 	u32 cookie;
 };
 
+/* path.c */
 int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
 		   const struct rdma_ah_attr *attr, u32 sqpn, u32 dqpn);
 void rxng_path_drop_route(struct rxng_path *path);
@@ -71,12 +75,13 @@ struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 int rxng_net_send(struct rxng_path *path, struct dst_entry *dst,
 		  struct sk_buff *skb, struct sock *sk);
 
+/* net.c */
 struct sock *rxng_qp_sock_create(struct rxng_dev *dev, void *owner,
 				 void (*write_space)(struct sock *sk));
 void rxng_qp_sock_release(struct sock *sk);
 
-int rxng_net_get(struct net *net, struct netlink_ext_ack *extack);
-void rxng_net_put(struct net *net);
+int rxng_net_get(struct rxng_dev *dev, struct net *net);
+void rxng_net_put(struct rxng_dev *dev);
 int rxng_net_init(void);
 void rxng_net_exit(void);
 

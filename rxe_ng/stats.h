@@ -8,6 +8,7 @@
 
 struct ib_device;
 struct rdma_hw_stats;
+struct rxng_dev;
 
 enum rxng_stat {
 	RXNG_STAT_TX_PKTS,
@@ -51,6 +52,7 @@ struct rxng_stats {
 #define rxng_stat_add(dev, stat, n) this_cpu_add((dev)->stats->count[stat], n)
 #define rxng_stat_inc(dev, stat) rxng_stat_add(dev, stat, 1)
 
+u64 rxng_stat_sum(const struct rxng_dev *dev, enum rxng_stat stat);
 struct rdma_hw_stats *rxng_alloc_hw_port_stats(struct ib_device *ibdev,
 					       u32 port_num);
 int rxng_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/* Where packets go, and putting them on their way. */
+#include <linux/udp.h>
+#include <net/addrconf.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/l3mdev.h>
+#include <net/route.h>
+#include <rdma/ib_cache.h>
+
+#include "net.h"
+#include "proto/icrc.h"
+
+/* IP time to live of an address vector that does not say (RFC 1700). */
+#define DEFAULT_HOP_LIMIT 64
+
+/* The netdev of the GID: the device's own one, a VLAN of it or another upper. */
+static int gid_ifindex(const struct ib_gid_attr *sgid, const struct net *net)
+{
+	const struct net_device *ndev;
+	int ret = -ENODEV;
+
+	rcu_read_lock();
+	ndev = rcu_dereference(sgid->ndev);
+	/* Sockets are in the device's namespace: one of another hears nothing. */
+	if (ndev && net_eq(dev_net(ndev), net))
+		ret = ndev->ifindex;
+	rcu_read_unlock();
+	return ret;
+}
+
+/**
+ * rxng_path_init - take over an address vector
+ * @path: path to set up: zeroed or initialised before; its route is dropped
+ *	and it is left alone on failure
+ * @dev: device
+ * @attr: address vector; its source GID is held by the core
+ * @sqpn: our QP, for the source port
+ * @dqpn: peer's QP, likewise
+ *
+ * Return: 0; -EINVAL when there is no global route header, the source GID is
+ * not of RoCEv2 or the two addresses differ in their kind; -ENODEV when the
+ * GID's netdev is gone or in another namespace.
+ * Context: any; the caller owns @path.
+ */
+int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
+		   const struct rdma_ah_attr *attr, u32 sqpn, u32 dqpn)
+{
+	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
+	const struct ib_gid_attr *sgid = grh->sgid_attr;
+	struct rxng_path new = { .net = dev->net };
+
+	if (!(rdma_ah_get_ah_flags(attr) & IB_AH_GRH) || !sgid ||
+	    sgid->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP)
+		return -EINVAL;
+	memcpy(&new.saddr, &sgid->gid, sizeof(new.saddr));
+	memcpy(&new.daddr, &grh->dgid, sizeof(new.daddr));
+	new.v6 = !ipv6_addr_v4mapped(&new.saddr);
+	if (new.v6 == ipv6_addr_v4mapped(&new.daddr) ||
+	    ipv6_addr_any(&new.daddr))
+		return -EINVAL;
+	new.ifindex = gid_ifindex(sgid, dev->net);
+	if (new.ifindex < 0)
+		return new.ifindex;
+	new.traffic_class = grh->traffic_class & ~INET_ECN_MASK;
+	new.hop_limit = grh->hop_limit ?: DEFAULT_HOP_LIMIT;
+	new.flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
+	new.sport = htons(rdma_get_udp_sport(new.flow_label, sqpn, dqpn));
+	rxng_path_drop_route(path);
+	*path = new;
+	return 0;
+}
+
+/**
+ * rxng_path_drop_route - forget the cached route
+ * @path: path; also one without a route
+ *
+ * Context: any; the caller owns @path.
+ */
+void rxng_path_drop_route(struct rxng_path *path)
+{
+	dst_release(path->dst);
+	path->dst = NULL;
+}
+
+/*
+ * Is it an address of this namespace (and VRF)? An IPv6 address counts from
+ * the moment it is assigned, as the GID does, and a link-local one belongs to
+ * its link.
+ */
+static bool is_own(const struct rxng_path *path, const struct in6_addr *addr,
+		   const struct net_device *ndev)
+{
+	if (!path->v6)
+		return inet_addr_type_dev_table(path->net, ndev,
+						addr->s6_addr32[3]) == RTN_LOCAL;
+#if IS_ENABLED(CONFIG_IPV6)
+	return ipv6_chk_addr_and_flags(path->net, addr, ndev,
+				       !(ipv6_addr_type(addr) &
+					 IPV6_ADDR_LINKLOCAL), 1, 0);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Interface that the route is bound to: the GID's, except for an address of
+ * this host. That may sit on another interface, and asked for by this one it
+ * would be looked for on the wire.
+ *
+ * Return: interface, or -ENETUNREACH when the source address is not here.
+ */
+static int route_oif(const struct rxng_path *path)
+{
+	const struct net_device *ndev;
+	int oif = path->ifindex;
+
+	rcu_read_lock();
+	ndev = dev_get_by_index_rcu(path->net, oif);
+	if (!ndev || !is_own(path, &path->saddr, ndev))
+		oif = -ENETUNREACH;
+	else if (is_own(path, &path->daddr, ndev) &&
+		 !(path->v6 && ipv6_addr_type(&path->daddr) &
+		   IPV6_ADDR_LINKLOCAL))
+		oif = l3mdev_master_ifindex_rcu(ndev);
+	rcu_read_unlock();
+	return oif;
+}
+
+static struct dst_entry *lookup4(const struct rxng_path *path, int oif,
+				 struct sock *sk)
+{
+	struct flowi4 fl4 = {
+		.flowi4_oif = oif,
+		.flowi4_proto = IPPROTO_UDP,
+		.flowi4_uid = sock_net_uid(path->net, sk),
+		.saddr = path->saddr.s6_addr32[3],
+		.daddr = path->daddr.s6_addr32[3],
+		.fl4_sport = path->sport,
+		.fl4_dport = htons(RXNG_UDP_PORT),
+	};
+	struct rtable *rt;
+
+	rxng_flow_set_dscp(&fl4, path->traffic_class);
+	rt = ip_route_output_flow(path->net, &fl4, sk);
+	return IS_ERR(rt) ? NULL : &rt->dst;
+}
+
+static struct dst_entry *lookup6(const struct rxng_path *path, int oif,
+				 struct sock *sk, u32 *cookie)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct flowi6 fl6 = {
+		.flowi6_oif = oif,
+		.flowi6_proto = IPPROTO_UDP,
+		.flowi6_uid = sock_net_uid(path->net, sk),
+		.saddr = path->saddr,
+		.daddr = path->daddr,
+		.flowlabel = ip6_make_flowinfo(path->traffic_class,
+					       htonl(path->flow_label)),
+		.fl6_sport = path->sport,
+		.fl6_dport = htons(RXNG_UDP_PORT),
+	};
+	struct dst_entry *dst;
+
+	dst = ip6_dst_lookup_flow(path->net, sk, &fl6, NULL);
+	if (IS_ERR(dst))
+		return NULL;
+	*cookie = rt6_get_cookie(container_of(dst, struct rt6_info, dst));
+	return dst;
+#else
+	return NULL;
+#endif
+}
+
+/**
+ * rxng_path_route - find the route, or the cached one again
+ * @path: path
+ * @sk: socket that packets are accounted to
+ *
+ * Return: route, which stays the path's; NULL when there is none now.
+ * Context: bottom halves off; the caller owns @path.
+ */
+struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk)
+{
+	int oif;
+
+	if (likely(path->dst)) {
+		if (likely(dst_check(path->dst, path->cookie)))
+			return path->dst;
+		rxng_path_drop_route(path);
+	}
+	oif = route_oif(path);
+	if (oif < 0)
+		return NULL;
+	path->dst = path->v6 ? lookup6(path, oif, sk, &path->cookie) :
+			       lookup4(path, oif, sk);
+	return path->dst;
+}
+
+static unsigned int ip_len(const struct rxng_path *path)
+{
+	return path->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
+}
+
+/**
+ * rxng_skb_alloc - make a packet
+ * @path: where it will go
+ * @dst: its route
+ * @len: bytes from the BTH to the end of the ICRC
+ * @sk: socket that it is accounted to
+ *
+ * Return: empty packet with room for headers in front, or NULL without memory.
+ * Context: bottom halves off.
+ */
+struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
+			       const struct dst_entry *dst, u32 len,
+			       struct sock *sk)
+{
+	unsigned int head = LL_RESERVED_SPACE(dst->dev) + dst->header_len +
+			    ip_len(path) + sizeof(struct udphdr);
+	struct sk_buff *skb;
+
+	skb = alloc_skb(head + len + dst->trailer_len,
+			GFP_ATOMIC | __GFP_NOWARN);
+	if (unlikely(!skb))
+		return NULL;
+	skb_reserve(skb, head);
+	skb_set_owner_w(skb, sk);
+	return skb;
+}
+
+static void push_udp(const struct rxng_path *path, struct sk_buff *skb)
+{
+	struct udphdr *uh = skb_push(skb, sizeof(*uh));
+
+	skb_reset_transport_header(skb);
+	uh->source = path->sport;
+	uh->dest = htons(RXNG_UDP_PORT);
+	uh->len = htons(skb->len);
+	/* None: the ICRC does its work (annex A17.3.1). */
+	uh->check = 0;
+}
+
+static void push_ipv4(const struct rxng_path *path, struct sk_buff *skb)
+{
+	struct iphdr *iph = skb_push(skb, sizeof(*iph));
+
+	skb_reset_network_header(skb);
+	skb->protocol = htons(ETH_P_IP);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	*iph = (struct iphdr){
+		.version = IPVERSION,
+		.ihl = sizeof(*iph) / 4,
+		.tos = path->traffic_class,
+		.tot_len = htons(skb->len),
+		.frag_off = htons(IP_DF),
+		.ttl = path->hop_limit,
+		.protocol = IPPROTO_UDP,
+		.saddr = path->saddr.s6_addr32[3],
+		.daddr = path->daddr.s6_addr32[3],
+	};
+}
+
+static void push_ipv6(const struct rxng_path *path, struct sk_buff *skb)
+{
+	unsigned int len = skb->len;
+	struct ipv6hdr *ip6h = skb_push(skb, sizeof(*ip6h));
+
+	skb_reset_network_header(skb);
+	skb->protocol = htons(ETH_P_IPV6);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	ip6_flow_hdr(ip6h, path->traffic_class, htonl(path->flow_label));
+	ip6h->payload_len = htons(len);
+	ip6h->nexthdr = IPPROTO_UDP;
+	ip6h->hop_limit = path->hop_limit;
+	ip6h->saddr = path->saddr;
+	ip6h->daddr = path->daddr;
+}
+
+static void put_icrc(const struct rxng_path *path, struct sk_buff *skb)
+{
+	u8 *bth = skb_transport_header(skb) + sizeof(struct udphdr);
+	u8 *payload = bth + sizeof(struct rxng_bth);
+	u8 *tail = skb_tail_pointer(skb) - RXNG_ICRC_LEN;
+	__le32 icrc;
+	u32 crc;
+
+	crc = rxng_icrc_headers(skb_network_header(skb), path->v6,
+				skb_transport_header(skb), bth,
+				sizeof(struct rxng_bth));
+	icrc = rxng_icrc_final(rxng_icrc_update(crc, payload, tail - payload));
+	memcpy(tail, &icrc, sizeof(icrc));
+}
+
+static int local_out(const struct rxng_path *path, struct sk_buff *skb,
+		     struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (path->v6)
+		return ip6_local_out(path->net, sk, skb);
+#endif
+	return ip_local_out(path->net, sk, skb);
+}
+
+/**
+ * rxng_net_send - put a packet on its way
+ * @path: where it goes
+ * @dst: its route, from rxng_path_route() in the same ownership of @path
+ * @skb: packet from rxng_skb_alloc(), from the BTH to an ICRC yet to be
+ *	computed, all of it linear; consumed
+ * @sk: socket that it is accounted to
+ *
+ * Return: 0 when it left or was lost, and the transport's timers are to see to
+ * it; -ENOBUFS when it certainly did not leave and may be sent again soon: a
+ * queue is full, or memory short. What a packet filter drops looks like that
+ * too, so that a refusal may last.
+ * Context: bottom halves off.
+ */
+int rxng_net_send(struct rxng_path *path, struct dst_entry *dst,
+		  struct sk_buff *skb, struct sock *sk)
+{
+	int err;
+
+	push_udp(path, skb);
+	if (path->v6)
+		push_ipv6(path, skb);
+	else
+		push_ipv4(path, skb);
+	put_icrc(path, skb);
+	skb->priority = rt_tos2priority(path->traffic_class);
+
+	rcu_read_lock();
+	/* The path keeps the route; who queues the packet takes a reference. */
+	skb_dst_set_noref(skb, dst);
+	err = local_out(path, skb, sk);
+	rcu_read_unlock();
+	switch (err) {
+	case NET_XMIT_DROP:
+	case -ENOBUFS:
+	case -ENOMEM:
+	case -EAGAIN:
+		return -ENOBUFS;
+	default:
+		/*
+		 * With NET_XMIT_CN this one is queued and some other packet was
+		 * dropped for it.
+		 */
+		return 0;
+	}
+}
