@@ -150,8 +150,9 @@ static void describe_data(const struct rxng_req *r,
 {
 	u32 left = wqe->npkts - r->cur_pkt;
 	u32 n = min(min(left, max_pkts), RXNG_WINDOW - r->inflight);
+	bool limited = out_of_credit(r, wqe) && !r->cur_pkt;
 
-	if (out_of_credit(r, wqe) && !r->cur_pkt)
+	if (limited)
 		n = 1;
 	pkt->npkts = n;
 	pkt->payload_len = n * r->mtu;
@@ -176,7 +177,8 @@ static void describe_data(const struct rxng_req *r,
 		if (wqe->flags & RXNG_SWQE_SOLICITED && takes_receive(wqe))
 			pkt->bits |= RXNG_PKT_SOLICITED;
 	}
-	if (n == left || n < min(left, max_pkts) ||
+	/* Whenever nothing may follow before an acknowledgement, too. */
+	if (n == left || limited || r->inflight + n == RXNG_WINDOW ||
 	    r->since_ack_req + n >= RXNG_ACK_EVERY)
 		pkt->bits |= RXNG_PKT_ACK_REQ;
 }
