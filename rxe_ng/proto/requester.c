@@ -64,7 +64,8 @@ static bool takes_receive(const struct rxng_swqe *wqe)
 
 /*
  * Without a credit only the first packet of a message may go, alone, and has
- * to be acknowledged before the rest follows (9.7.7.2.5).
+ * to be acknowledged before the rest follows (9.7.7.2.5). A message that was
+ * begun before credits were counted goes on, until a packet asks for an ACK.
  */
 static bool out_of_credit(const struct rxng_req *r,
 			  const struct rxng_swqe *wqe)
@@ -79,7 +80,8 @@ static bool credit_waits(const struct rxng_req *r, const struct rxng_swqe *wqe)
 		return false;
 	if (!r->cur_pkt)
 		return r->una_idx != r->cur;
-	return r->una_idx != r->cur || r->una == wqe->psn;
+	return (r->una_idx != r->cur || r->una == wqe->psn) &&
+	       !r->since_ack_req;
 }
 
 /* PSNs are given when the first packet is about to go, in ring order. */
