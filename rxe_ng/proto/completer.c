@@ -80,6 +80,13 @@ static bool acknowledge(struct rxng_req *r, u32 n, u64 now)
 	return !n;
 }
 
+/* All before a request that failed on this host is acknowledged. */
+static bool reached_failed(const struct rxng_req *r)
+{
+	return r->una_idx != r->started &&
+	       rxng_req_wqe(r, r->una_idx)->state == RXNG_SWQE_FAILED;
+}
+
 static enum rxng_comp_verdict fail(struct rxng_req *r, enum rxng_status status)
 {
 	rxng_req_fail(r, rxng_req_wqe(r, r->una_idx), status);
@@ -164,15 +171,16 @@ static enum rxng_comp_verdict acknowledgement(struct rxng_req *r,
 					      u32 ahead, u64 now)
 {
 	u8 type = pkt->syndrome & RXNG_AETH_TYPE_MASK;
+	bool all;
 
-	if (type == RXNG_AETH_ACK) {
-		take_credits(r, pkt);
-		if (!acknowledge(r, ahead + 1, now))
-			return response_lost(r);
-		return RXNG_COMP_PROGRESS;
-	}
-	if (!acknowledge(r, ahead, now))
+	take_credits(r, pkt);
+	all = acknowledge(r, ahead + (type == RXNG_AETH_ACK), now);
+	if (reached_failed(r))
+		return RXNG_COMP_FAILED;
+	if (!all)
 		return response_lost(r);
+	if (type == RXNG_AETH_ACK)
+		return RXNG_COMP_PROGRESS;
 	if (type == RXNG_AETH_RNR)
 		return rnr_nak(r, pkt->syndrome, now);
 	if (type == RXNG_AETH_NAK)
@@ -222,6 +230,7 @@ enum rxng_comp_verdict rxng_req_response(struct rxng_req *r,
 {
 	u32 ahead = (pkt->psn - r->una) & RXNG_PSN_MASK;
 	struct rxng_swqe *wqe;
+	bool all;
 
 	if (r->una_idx == r->started || ahead >= outstanding(r)) {
 		/* An ACK sent again carries fresh credits. */
@@ -232,16 +241,17 @@ enum rxng_comp_verdict rxng_req_response(struct rxng_req *r,
 		}
 		return RXNG_COMP_DROP;
 	}
-	if (rxng_req_wqe(r, r->una_idx)->state == RXNG_SWQE_FAILED)
+	if (reached_failed(r))
 		return RXNG_COMP_DROP;
 	if (pkt->kind == RXNG_KIND_ACK)
 		return acknowledgement(r, pkt, ahead, now);
 
-	if (!acknowledge(r, ahead, now))
+	all = acknowledge(r, ahead, now);
+	if (reached_failed(r))
+		return RXNG_COMP_FAILED;
+	if (!all)
 		return response_lost(r);
 	wqe = rxng_req_wqe(r, r->una_idx);
-	if (wqe->state == RXNG_SWQE_FAILED)
-		return RXNG_COMP_FAILED;
 	if (pkt->flags & RXNG_PKT_AETH) {
 		if ((pkt->syndrome & RXNG_AETH_TYPE_MASK) != RXNG_AETH_ACK)
 			return fail(r, RXNG_WC_BAD_RESP_ERR);

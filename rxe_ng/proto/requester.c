@@ -317,11 +317,14 @@ void rxng_req_local_done(struct rxng_req *r)
  * @status: its completion status
  *
  * Nothing of it or after it is sent any more. It is reported when all before
- * it have completed (9.9.2.3: errors are reported in order).
+ * it have completed (9.9.2.3: errors are reported in order). Its first error
+ * counts.
  */
 void rxng_req_fail(struct rxng_req *r, struct rxng_swqe *wqe,
 		   enum rxng_status status)
 {
+	if (wqe->state == RXNG_SWQE_FAILED)
+		return;
 	if (wqe->state == RXNG_SWQE_SLOT)
 		r->rd_used--;
 	wqe->state = RXNG_SWQE_FAILED;
