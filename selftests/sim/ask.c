@@ -148,9 +148,13 @@ void ask_send(struct end *e)
 	struct rxng_pkt pkt, again;
 
 	e->more_at = NEVER;
-	while (!e->error && w->now >= e->congested_until) {
+	while (!e->error) {
 		enum rxng_req_verdict v;
 
+		if (w->now < e->congested_until) {
+			e->more_at = e->congested_until;
+			return;
+		}
 		if (!budget--) {
 			e->more_at = w->now + rnd(w, 3 * US);
 			return;

@@ -79,19 +79,16 @@ static void wake_at(u64 *wake, u64 time)
 u64 end_wake(const struct end *e)
 {
 	const struct side_plan *plan = e->plan;
-	u64 now = e->w->now, wake = NEVER;
+	u64 wake = NEVER;
 
 	if (e->error)
 		return NEVER;
 	if (e->req.deadline)
 		wake_at(&wake, e->req.deadline);
-	if (e->req.rnr_until > now)
+	wake_at(&wake, e->more_at);
+	if (e->req.rnr_until && e->more_at == NEVER)
 		wake_at(&wake, e->req.rnr_until);
-	if (e->congested_until > now)
-		wake_at(&wake, e->congested_until);
-	else
-		wake_at(&wake, e->more_at);
-	if (e->posted < plan->nwork && plan->work[e->posted].post_at > now)
+	if (e->posted < plan->nwork && e->req.tail - e->req.head < RING)
 		wake_at(&wake, plan->work[e->posted].post_at);
 	if (e->recv_posted < plan->nrecv)
 		wake_at(&wake, plan->recv[e->recv_posted].post_at);

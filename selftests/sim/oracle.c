@@ -56,13 +56,18 @@ void oracle_check(struct end *e)
 		broken(e->w, "%c: a request was started in SQD", "AB"[e->me]);
 }
 
+/*
+ * Faults that may have hurt the oldest unacknowledged packet: those since the
+ * packet was sent that was the oldest when this one was sent first. (A late
+ * packet makes the peer drop what comes behind it.)
+ */
 static u32 faults_since_una(const struct end *e)
 {
 	u32 at = (e->req.una - e->plan->first_psn) & RXNG_PSN_MASK;
 
 	if (at >= e->first_sent)
 		return 0;
-	return e->faults - e->faults_at[at];
+	return e->faults - e->faults_at[e->una_at[at]];
 }
 
 /* Before @n of the described packets leave. */
@@ -71,7 +76,7 @@ void oracle_first_send(struct end *e, struct work *work,
 {
 	u32 me = work - e->plan->work;
 	u32 at = (pkt->psn - e->plan->first_psn) & RXNG_PSN_MASK;
-	u32 under_way = 0, i;
+	u32 under_way = 0, i, una;
 
 	if (!n)
 		return;
@@ -95,10 +100,12 @@ void oracle_first_send(struct end *e, struct work *work,
 	work->sent = true;
 	if (at > e->first_sent)
 		broken(e->w, "%c: a PSN was left out", "AB"[e->me]);
+	una = (e->req.una - e->plan->first_psn) & RXNG_PSN_MASK;
 	while (e->first_sent < at + n) {
 		if (e->first_sent >= MAX_PSN)
 			broken(e->w, "more than %u PSNs", MAX_PSN);
-		e->faults_at[e->first_sent++] = e->faults;
+		e->faults_at[e->first_sent] = e->faults;
+		e->una_at[e->first_sent++] = una;
 	}
 }
 

@@ -262,17 +262,17 @@ void plan_draw(struct plan *p, u64 seed)
 	b->depth = max(b->depth, a->max_rd);
 	if (percent(15))
 		b->nwork = 0;
+	/* Without a timer, nothing may go wrong. */
+	if (!p->loss && !p->dup && !p->late && percent(10)) {
+		a->rnr_retry = b->rnr_retry = RXNG_RNR_FOREVER;
+		a->timeout = b->timeout = 0;
+	}
 	draw_work(p, a);
 	draw_work(p, b);
 	draw_receives(a, b);
 	draw_receives(b, a);
-	if (percent(12))
+	if (a->timeout && percent(12))
 		draw_trouble(a, b);
-	/* Without a timer, nothing may go wrong. */
-	if (!p->loss && !p->dup && !p->late && percent(10)) {
-		a->rnr_retry = RXNG_RNR_FOREVER;
-		b->rnr_retry = RXNG_RNR_FOREVER;
-	}
 }
 
 void plan_print(const struct plan *p)

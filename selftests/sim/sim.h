@@ -174,7 +174,8 @@ struct end {
 
 	/* Not cleared between schedules. */
 	struct inbox_entry inbox[MAX_INBOX];
-	u32 faults_at[MAX_PSN];
+	u32 faults_at[MAX_PSN];	/* when a PSN was sent first */
+	u32 una_at[MAX_PSN];
 };
 
 struct event {
