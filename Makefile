@@ -58,6 +58,7 @@ module: $(RELEASES:%=module-%) ## build rxe_ng.ko for each release, into build/m
 .PHONY: sparse
 sparse: $(RELEASES:%=sparse-%) ## build it with sparse watching (C=2)
 
+# Debian's headers lack the script that looks whether sparse is there: KBUILD_CHECKSRC says so.
 # The sources are copied, since kbuild writes beside them and each release needs its own objects.
 .PHONY: module-% sparse-%
 module-%: deps
@@ -68,7 +69,8 @@ module-%: deps
 sparse-%: deps
 	@mkdir -p build/sparse/$*
 	@cp -au Kbuild $(wildcard rxe_ng uapi) build/sparse/$*/
-	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/sparse/$* C=2 CF="-Wsparse-error"
+	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/sparse/$* C=2 KBUILD_CHECKSRC=2 \
+		CF="-Wsparse-error -include /repo/build/sparse/$*/rxe_ng/compat/checker.h"
 
 .PHONY: clean
 clean: ## remove what was built, but not the cached images and kernels
