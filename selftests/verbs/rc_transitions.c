@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * The table of an RC queue pair's states: each transition with the attributes
+ * it must have, may have, and may not have (IBA volume 1, 11.2.5.2).
+ */
+#include "states.h"
+
+#define PORT 1
+
+struct transition {
+	const char *name;
+	enum ibv_qp_state from, to;
+	int required, optional;
+};
+
+#define PATH (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
+
+static const struct transition transitions[] = {
+	{ "reset_reset", IBV_QPS_RESET, IBV_QPS_RESET, 0, 0 },
+	{ "reset_init", IBV_QPS_RESET, IBV_QPS_INIT,
+	  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0 },
+	{ "init_reset", IBV_QPS_INIT, IBV_QPS_RESET, 0, 0 },
+	{ "init_error", IBV_QPS_INIT, IBV_QPS_ERR, 0, 0 },
+	{ "init_init", IBV_QPS_INIT, IBV_QPS_INIT, 0,
+	  IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS },
+	{ "init_rtr", IBV_QPS_INIT, IBV_QPS_RTR,
+	  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	  IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX },
+	{ "rtr_reset", IBV_QPS_RTR, IBV_QPS_RESET, 0, 0 },
+	{ "rtr_error", IBV_QPS_RTR, IBV_QPS_ERR, 0, 0 },
+	{ "rtr_rts", IBV_QPS_RTR, IBV_QPS_RTS,
+	  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+	  IBV_QP_CUR_STATE | PATH | IBV_QP_ACCESS_FLAGS |
+	  IBV_QP_MIN_RNR_TIMER },
+	{ "rts_reset", IBV_QPS_RTS, IBV_QPS_RESET, 0, 0 },
+	{ "rts_error", IBV_QPS_RTS, IBV_QPS_ERR, 0, 0 },
+	{ "rts_rts", IBV_QPS_RTS, IBV_QPS_RTS, 0,
+	  IBV_QP_CUR_STATE | PATH | IBV_QP_ACCESS_FLAGS |
+	  IBV_QP_MIN_RNR_TIMER },
+	{ "rts_sqd", IBV_QPS_RTS, IBV_QPS_SQD, 0,
+	  IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ "sqd_reset", IBV_QPS_SQD, IBV_QPS_RESET, 0, 0 },
+	{ "sqd_error", IBV_QPS_SQD, IBV_QPS_ERR, 0, 0 },
+	{ "sqd_rts", IBV_QPS_SQD, IBV_QPS_RTS, 0,
+	  IBV_QP_CUR_STATE | PATH | IBV_QP_ACCESS_FLAGS |
+	  IBV_QP_MIN_RNR_TIMER },
+	{ "sqd_sqd", IBV_QPS_SQD, IBV_QPS_SQD, 0,
+	  IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+	  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+	  IBV_QP_MAX_DEST_RD_ATOMIC | PATH | IBV_QP_PKEY_INDEX |
+	  IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER },
+	{ "error_reset", IBV_QPS_ERR, IBV_QPS_RESET, 0, 0 },
+	{ "error_error", IBV_QPS_ERR, IBV_QPS_ERR, 0, 0 },
+};
+
+struct attribute {
+	const char *name;
+	int bit;
+};
+
+static const struct attribute attributes[] = {
+	{ "CUR_STATE", IBV_QP_CUR_STATE },
+	{ "EN_SQD_ASYNC_NOTIFY", IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	{ "ACCESS_FLAGS", IBV_QP_ACCESS_FLAGS },
+	{ "PKEY_INDEX", IBV_QP_PKEY_INDEX },
+	{ "PORT", IBV_QP_PORT },
+	{ "QKEY", IBV_QP_QKEY },
+	{ "AV", IBV_QP_AV },
+	{ "PATH_MTU", IBV_QP_PATH_MTU },
+	{ "TIMEOUT", IBV_QP_TIMEOUT },
+	{ "RETRY_CNT", IBV_QP_RETRY_CNT },
+	{ "RNR_RETRY", IBV_QP_RNR_RETRY },
+	{ "RQ_PSN", IBV_QP_RQ_PSN },
+	{ "MAX_QP_RD_ATOMIC", IBV_QP_MAX_QP_RD_ATOMIC },
+	{ "ALT_PATH", IBV_QP_ALT_PATH },
+	{ "MIN_RNR_TIMER", IBV_QP_MIN_RNR_TIMER },
+	{ "SQ_PSN", IBV_QP_SQ_PSN },
+	{ "MAX_DEST_RD_ATOMIC", IBV_QP_MAX_DEST_RD_ATOMIC },
+	{ "PATH_MIG_STATE", IBV_QP_PATH_MIG_STATE },
+	{ "CAP", IBV_QP_CAP },
+	{ "DEST_QPN", IBV_QP_DEST_QPN },
+};
+
+/* A good value for every attribute. */
+static struct ibv_qp_attr all_attributes(const struct states *s,
+					 const struct transition *t)
+{
+	struct ibv_qp_attr attr, more;
+
+	end_rtr_attr(&s->end, &s->peer, &attr);
+	end_rts_attr(&s->end, &more);
+	attr.timeout = more.timeout;
+	attr.retry_cnt = more.retry_cnt;
+	attr.rnr_retry = more.rnr_retry;
+	attr.sq_psn = more.sq_psn;
+	attr.max_rd_atomic = more.max_rd_atomic;
+	attr.qp_state = t->to;
+	attr.cur_qp_state = t->from;
+	attr.qp_access_flags = ALL_QP_ACCESS;
+	attr.port_num = PORT;
+	attr.qkey = 0x11111111;
+	attr.alt_ah_attr = attr.ah_attr;
+	attr.alt_port_num = PORT;
+	attr.alt_timeout = 14;
+	attr.path_mig_state = IBV_MIG_MIGRATED;
+	attr.cap = s->end.cap;
+	return attr;
+}
+
+static bool has_path_migration(const struct states *s)
+{
+	return s->end.host->dev.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG;
+}
+
+/* The mask must be taken, and the new state be there. */
+static void must_take(struct states *s, const struct transition *t, int mask,
+		      const char *with)
+{
+	struct ibv_qp_attr attr = all_attributes(s, t);
+	int rc;
+
+	states_reach(s, t->from);
+	rc = ibv_modify_qp(s->end.qp, &attr, mask);
+	if (rc)
+		FAIL("with %s: %s", with, strerror(rc));
+	CHECK_EQ(end_state(&s->end), t->to);
+}
+
+static void must_refuse(struct states *s, const struct transition *t, int mask,
+			const char *which, const char *name)
+{
+	struct ibv_qp_attr attr = all_attributes(s, t);
+	int rc;
+
+	states_reach(s, t->from);
+	rc = ibv_modify_qp(s->end.qp, &attr, mask);
+	if (rc != EINVAL && !(name && (rc == EOPNOTSUPP || rc == ENOSYS)))
+		FAIL("%s %s: gives %d (%s), not EINVAL", which,
+		     name ? name : "", rc, strerror(rc));
+	if (end_state(&s->end) != t->from)
+		FAIL("%s %s: refused, and yet the state is %d", which,
+		     name ? name : "", end_state(&s->end));
+}
+
+static void try_attribute(struct states *s, const struct transition *t,
+			  const struct attribute *a)
+{
+	int mask = IBV_QP_STATE | t->required;
+
+	if (t->required & a->bit) {
+		must_refuse(s, t, mask & ~a->bit, "without", a->name);
+	} else if (a->bit & PATH && !has_path_migration(s)) {
+		if (!(t->optional & a->bit) || a->bit == IBV_QP_ALT_PATH)
+			must_refuse(s, t, mask | a->bit, "with", a->name);
+	} else if (t->optional & a->bit) {
+		must_take(s, t, mask | a->bit, a->name);
+	} else {
+		must_refuse(s, t, mask | a->bit, "with", a->name);
+	}
+}
+
+TEST_EACH(transition, transitions)
+{
+	int all = IBV_QP_STATE | arg->required | arg->optional;
+	struct states s;
+	size_t i;
+
+	states_open(&s);
+	must_take(&s, arg, IBV_QP_STATE | arg->required, "what is required");
+	for (i = 0; i < ARRAY_SIZE(attributes); i++)
+		try_attribute(&s, arg, &attributes[i]);
+	if (!has_path_migration(&s))
+		all &= ~PATH;
+	must_take(&s, arg, all, "everything");
+	/* Within a state the same goes without the state attribute. */
+	if (arg->from == arg->to && arg->from != IBV_QPS_RESET &&
+	    arg->from != IBV_QPS_ERR)
+		must_take(&s, arg, all & ~IBV_QP_STATE, "everything");
+	states_close(&s);
+}
+
+static const struct {
+	const char *name;
+	enum ibv_qp_state state;
+} all_states[] = {
+	{ "reset", IBV_QPS_RESET }, { "init", IBV_QPS_INIT },
+	{ "rtr", IBV_QPS_RTR }, { "rts", IBV_QPS_RTS },
+	{ "sqd", IBV_QPS_SQD }, { "error", IBV_QPS_ERR },
+};
+
+static bool in_table(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(transitions); i++)
+		if (transitions[i].from == from && transitions[i].to == to)
+			return true;
+	return false;
+}
+
+/* Every pair of states that the table does not have; SQE is not for RC. */
+TEST_EACH(no_transition_from, all_states)
+{
+	struct states s;
+	int to;
+
+	states_open(&s);
+	for (to = IBV_QPS_RESET; to <= IBV_QPS_UNKNOWN; to++) {
+		struct transition t = { "", arg->state, to, 0, 0 };
+		struct ibv_qp_attr attr = { .qp_state = to };
+		int rc;
+
+		if (in_table(t.from, to))
+			continue;
+		states_reach(&s, t.from);
+		rc = ibv_modify_qp(s.end.qp, &attr, IBV_QP_STATE);
+		if (rc != EINVAL)
+			FAIL("to state %d: gives %d (%s), not EINVAL", to, rc,
+			     strerror(rc));
+		CHECK_EQ(end_state(&s.end), t.from);
+	}
+	states_close(&s);
+}
+
+/* The attributes of a further step do not lead there in one. */
+TEST(no_shortcut)
+{
+	struct transition to_rtr = { "", IBV_QPS_RESET, IBV_QPS_RTR, 0, 0 };
+	struct transition to_rts = { "", IBV_QPS_INIT, IBV_QPS_RTS, 0, 0 };
+	struct states s;
+
+	states_open(&s);
+	must_refuse(&s, &to_rtr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+		    IBV_QP_PORT | IBV_QP_ACCESS_FLAGS | IBV_QP_AV |
+		    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		    "RESET to RTR", NULL);
+	must_refuse(&s, &to_rts, IBV_QP_STATE | IBV_QP_TIMEOUT |
+		    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		    IBV_QP_MAX_QP_RD_ATOMIC, "INIT to RTS", NULL);
+	states_close(&s);
+}
+
+/* cur_qp_state is compared with the real state, and decides nothing. */
+TEST(current_state_compared)
+{
+	static const struct {
+		enum ibv_qp_state from, to;
+		int required;
+	} steps[] = {
+		{ IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+		  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC },
+		{ IBV_QPS_RTS, IBV_QPS_RTS, 0 },
+		{ IBV_QPS_SQD, IBV_QPS_RTS, 0 },
+		/* To say RTR in RESET must not make RTS of it. */
+		{ IBV_QPS_RESET, IBV_QPS_RTS, IBV_QP_TIMEOUT |
+		  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		  IBV_QP_MAX_QP_RD_ATOMIC },
+		{ IBV_QPS_INIT, IBV_QPS_RTS, IBV_QP_TIMEOUT |
+		  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		  IBV_QP_MAX_QP_RD_ATOMIC },
+		{ IBV_QPS_ERR, IBV_QPS_RTS, 0 },
+	};
+	struct states s;
+	size_t i;
+	int cur;
+
+	states_open(&s);
+	for (i = 0; i < ARRAY_SIZE(steps); i++) {
+		struct transition t = { "", steps[i].from, steps[i].to, 0, 0 };
+
+		for (cur = IBV_QPS_RESET; cur <= IBV_QPS_ERR; cur++) {
+			struct ibv_qp_attr attr = all_attributes(&s, &t);
+			int rc;
+
+			if (cur == (int)steps[i].from)
+				continue;
+			states_reach(&s, t.from);
+			attr.cur_qp_state = cur;
+			rc = ibv_modify_qp(s.end.qp, &attr, IBV_QP_STATE |
+					   IBV_QP_CUR_STATE |
+					   steps[i].required);
+			if (rc != EINVAL)
+				FAIL("from %d to %d, said to be %d: gives %d",
+				     t.from, t.to, cur, rc);
+			CHECK_EQ(end_state(&s.end), t.from);
+		}
+	}
+	states_close(&s);
+}
