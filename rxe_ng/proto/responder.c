@@ -16,8 +16,7 @@ void rxng_resp_reset(struct rxng_resp *r)
 	r->msg = RXNG_KIND_NONE;
 	r->got = 0;
 	r->resid = 0;
-	r->nak_sent = false;
-	r->newest = r->epsn;
+	r->gap = RXNG_GAP_NONE;
 	r->next_resource = 0;
 	memset(r->resources, 0, sizeof(r->resources));
 }
@@ -69,19 +68,23 @@ static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
 }
 
 /*
- * One NAK for a gap. A PSN that is not newer than the newest seen since means
- * that the peer goes through its packets once more, so that the NAK, or the
- * packet sent again, was lost: tell it again without waiting for its timer.
+ * One NAK for a gap. The PSN that caused it comes again, or an older one, when
+ * the peer goes through its packets once more and the missing one was lost
+ * again: tell it without waiting for its timer. After an RNR NAK that is any
+ * PSN that is not newer than all that came since. Newer ones tell nothing,
+ * though they may have changed places on the way.
  */
 static enum rxng_resp_verdict out_of_sequence(struct rxng_resp *r,
 					      const struct rxng_pkt *pkt)
 {
-	bool again = rxng_psn_diff(pkt->psn, r->newest) <= 0;
-
-	r->newest = pkt->psn;
-	if (r->nak_sent && !again)
+	if (r->gap != RXNG_GAP_NONE &&
+	    rxng_psn_diff(pkt->psn, r->gap_psn) > 0) {
+		if (r->gap == RXNG_GAP_RNR)
+			r->gap_psn = pkt->psn;
 		return RXNG_RESP_DROP;
-	r->nak_sent = true;
+	}
+	r->gap = RXNG_GAP_NAK;
+	r->gap_psn = pkt->psn;
 	return RXNG_RESP_NAK_PSN;
 }
 
@@ -260,8 +263,7 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 		advance_message(r, pkt);
 	}
 	r->epsn = rxng_psn_add(r->epsn, npkts);
-	r->nak_sent = false;
-	r->newest = r->epsn;
+	r->gap = RXNG_GAP_NONE;
 	return res;
 }
 
@@ -275,8 +277,8 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
  */
 void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt)
 {
-	r->nak_sent = true;
-	r->newest = pkt->psn;
+	r->gap = RXNG_GAP_RNR;
+	r->gap_psn = pkt->psn;
 }
 
 /**

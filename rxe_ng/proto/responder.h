@@ -43,6 +43,13 @@ struct rxng_resource {
 	u64 orig;
 };
 
+/* Why packets after @epsn are dropped. */
+enum rxng_gap {
+	RXNG_GAP_NONE,
+	RXNG_GAP_NAK,
+	RXNG_GAP_RNR,
+};
+
 /**
  * struct rxng_resp - state of a responder
  * @mtu: path MTU in bytes
@@ -56,8 +63,8 @@ struct rxng_resource {
  * @va: where the next bytes of a WRITE go
  * @rkey: its key
  * @resid: bytes of it still to come
- * @nak_sent: the gap before @epsn was reported
- * @newest: newest PSN seen since then
+ * @gap: what the peer was told of the gap at @epsn
+ * @gap_psn: PSN that made the NAK; after an RNR NAK the newest that was seen
  * @next_resource: entry of @resources that is overwritten next
  * @resources: ring of the last READs and atomics
  */
@@ -72,8 +79,8 @@ struct rxng_resp {
 	u64 va;
 	u32 rkey;
 	u32 resid;
-	bool nak_sent;
-	u32 newest;
+	enum rxng_gap gap;
+	u32 gap_psn;
 	u32 next_resource;
 	struct rxng_resource resources[RXNG_MAX_RESOURCES];
 };
