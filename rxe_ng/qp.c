@@ -147,15 +147,13 @@ static int map_queues(struct rxng_qp *qp, struct ib_udata *udata)
 	struct rxng_create_qp_resp resp = {};
 	int err;
 
-	if (udata->outlen < sizeof(resp))
-		return -EINVAL;
 	err = rxng_ring_map(&qp->rq, &uc->ibuc, &resp.rq_mi);
 	if (err)
 		return err;
 	err = rxng_ring_map(&qp->sq, &uc->ibuc, &resp.sq_mi);
 	if (err)
 		return err;
-	return ib_copy_to_udata(udata, &resp, sizeof(resp)) ? -EFAULT : 0;
+	return rxng_udata_respond(udata, &resp, sizeof(resp));
 }
 
 static void init_qp(struct rxng_qp *qp, const struct ib_qp_init_attr *init,
@@ -193,9 +191,9 @@ int rxng_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = check_init(init);
 	if (err)
 		return err;
-	if (udata && udata->inlen && !ib_is_udata_cleared(udata, 0,
-							  udata->inlen))
-		return -EINVAL;
+	err = rxng_udata_check(udata, sizeof(struct rxng_create_qp_resp));
+	if (err)
+		return err;
 	if (!rxng_take(&dev->num_qp, RXNG_MAX_QP))
 		return -ENOMEM;
 	init_qp(qp, init, udata);

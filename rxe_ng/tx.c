@@ -93,16 +93,21 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 /* A buffer for a whole burst, in few large pieces; NULL without memory. */
 static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
 {
+	bool linear = len <= SKB_MAX_ORDER(0, 0);
 	struct sk_buff *skb;
 	int err;
 
-	if (len <= SKB_MAX_ORDER(0, 0))
+	if (linear)
 		skb = alloc_skb(len, GFP_ATOMIC | __GFP_NOWARN);
 	else
 		skb = alloc_skb_with_frags(0, len, PAGE_ALLOC_COSTLY_ORDER,
 					   &err, GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return NULL;
+	if (!linear) {
+		skb->data_len = len;
+		skb->len = len;
+	}
 	skb_set_owner_w(skb, qp->sk);
 	return skb;
 }

@@ -89,13 +89,13 @@ enum rxng_wr_opcode {
  */
 struct rxng_send_wqe {
 	__aligned_u64 wr_id;
+	__u32 reserved;
 	__u32 opcode;
 	__u32 send_flags;
 	union {
 		__be32 imm_data;
 		__u32 invalidate_rkey;
 	} ex;
-	__u32 pad_1;
 	union {
 		struct {
 			__aligned_u64 remote_addr;
@@ -174,7 +174,8 @@ RXNG_ABI_ASSERT(sizeof(struct rxng_mminfo) == 16);
 RXNG_ABI_ASSERT(sizeof(struct rxng_create_cq_resp) == 16);
 RXNG_ABI_ASSERT(sizeof(struct rxng_create_qp_resp) == 32);
 RXNG_ABI_ASSERT(sizeof(struct rxng_sge) == 16);
-RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, ex) == 16);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, opcode) == 12);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, ex) == 20);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr) == 24);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.rdma.rkey) == 32);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.atomic.rkey) == 48);
