@@ -95,13 +95,15 @@ class Index:
         raise UsageError(f"the archive has no Linux {self.release.linux} kernel "
                          f"in {self.release.suite}")
 
+    def versions(self, package):
+        """Return the versions of a package that the archive offers, newest first."""
+        fields = [[f.strip() for f in line.split("|")]
+                  for line in self._ask("madison", package).splitlines()]
+        return [f[1] for f in fields if len(f) == 3 and not f[2].endswith("Sources")]
+
     def version(self, package):
-        """Return the candidate version of a package, or None."""
-        for line in self._ask("madison", package).splitlines():
-            fields = [f.strip() for f in line.split("|")]
-            if len(fields) == 3 and not fields[2].endswith("Sources"):
-                return fields[1]
-        return None
+        """Return the newest version of a package, or None."""
+        return next(iter(self.versions(package)), None)
 
     def unknown(self, packages):
         """Return those of the packages that the release does not have."""

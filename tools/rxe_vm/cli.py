@@ -9,6 +9,7 @@ something; 127 when the command is not there; 2 for bad use.
 import argparse
 import os
 import signal
+import sys
 
 from . import chroot, cluster, control, kernel, progress, release, terminal
 from .errors import Error, UsageError
@@ -22,8 +23,6 @@ class Stopped(BaseException):
 def _words(arguments, usage):
     """Return the command after ``--``; one word with blanks is a shell's line."""
     words = arguments.command
-    if words and words[0] == "--":
-        words = words[1:]
     if not words:
         raise UsageError(f"no command given: rxe-vm {usage} -- COMMAND [ARGUMENT...]")
     if len(words) == 1 and any(c.isspace() for c in words[0].strip()):
@@ -48,11 +47,15 @@ def _shares(wishes):
 
 def _cluster(arguments, name=None):
     """Return the cluster, not started, that the options ask for."""
-    return cluster.Cluster(
+    made = cluster.Cluster(
         _releases(arguments.release), arguments.hosts, name=name, cpus=arguments.cpus,
         memory=arguments.memory, mtu=arguments.mtu, shares=list(_shares(arguments.share)),
         packages=arguments.package, allow=arguments.allow, capture=arguments.capture,
         arguments=arguments.kernel_arguments)
+    on = getattr(arguments, "on", 1)
+    if not 1 <= on <= len(made.releases):
+        raise UsageError(f"no host {on}: there are hosts 1 to {len(made.releases)}; see --hosts")
+    return made
 
 
 def do_prepare(arguments):
@@ -109,7 +112,8 @@ def do_up(arguments):
 
 
 def do_exec(arguments):
-    words = _words(arguments, "exec NAME HOST")
+    words = ["bash", "-l"] if arguments.tty and not arguments.command else \
+        _words(arguments, "exec NAME HOST")
     return control.execute(arguments.name, {
         "verb": "exec", "host": arguments.host, "argv": words, "timeout": arguments.timeout,
         "stdin": arguments.stdin, "background": arguments.background, "pty": arguments.tty})
@@ -138,9 +142,7 @@ def do_list(_arguments):
     return 0
 
 
-def _add_command(one):
-    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
-                     help="the command and its arguments")
+COMMAND_HELP = "The command follows after '--'."
 
 
 def _add_options(one):
@@ -180,12 +182,12 @@ def parser():
     _add_options(one)
     _add_run_options(one)
     one.add_argument("--on", type=int, default=1, metavar="HOST", help="host to run it on (default: 1)")
-    _add_command(one)
+    one.epilog = COMMAND_HELP
 
     one = verb("shell", do_shell, "boot hosts and give an interactive shell on one")
     _add_options(one)
     one.add_argument("--on", type=int, default=1, metavar="HOST", help="host of the shell (default: 1)")
-    _add_command(one)
+    one.epilog = COMMAND_HELP
 
     one = verb("up", do_up, "boot hosts that stay until 'rxe-vm down NAME'")
     one.add_argument("name")
@@ -198,7 +200,7 @@ def parser():
     one.add_argument("--background", "-b", action="store_true",
                      help="print a job number and return; see 'rxe-vm wait' and 'kill'")
     one.add_argument("--tty", "-t", action="store_true", help="give it a terminal")
-    _add_command(one)
+    one.epilog = COMMAND_HELP
 
     one = verb("wait", do_wait, "wait for a job: print its output and exit with its status")
     one.add_argument("name")
@@ -229,7 +231,7 @@ def parser():
     one.add_argument("release")
     one.add_argument("--package", action="append", default=[], metavar="NAME",
                      help="a further Debian package for the image")
-    _add_command(one)
+    one.epilog = COMMAND_HELP
     return top
 
 
@@ -239,7 +241,10 @@ def _stop(number, _frame):
 
 def main(argv=None):
     """Entry point; return the exit status."""
-    arguments = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    at = words.index("--") if "--" in words else len(words)
+    arguments = parser().parse_args(words[:at])
+    arguments.command = words[at + 1:]
     progress.quiet = arguments.quiet
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)

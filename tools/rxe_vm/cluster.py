@@ -108,13 +108,22 @@ class Cluster:
 
     def _boot(self):
         ends = self._cables()
-        for host, end in zip(self.hosts, ends):
-            host.start(end)
-        for end in ends:
-            if end is not None:
-                end.close()
-        for host in self.hosts:
-            host.wait_ready()
+        try:
+            for host, end in zip(self.hosts, ends):
+                host.start(end)
+            for host, end in zip(self.hosts, ends):
+                try:
+                    host.wait_ready()
+                except Failed:
+                    if not host.emulator_slipped():
+                        raise
+                    say(f"QEMU's emulation slipped while {host} booted; booting it again")
+                    host.restart(end)
+                    host.wait_ready()
+        finally:
+            for end in ends:
+                if end is not None:
+                    end.close()
 
     def _cables(self):
         """Return each host's end of its cable: none, a direct one, or one to a switch."""

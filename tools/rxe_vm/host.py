@@ -127,6 +127,23 @@ class Host:
             raise Failed(self._dead)
         threading.Thread(target=self._watch, name=f"watch-{self.number}", daemon=True).start()
 
+    def emulator_slipped(self):
+        """Whether the boot failed by a rare mistake of multi-threaded TCG: a breakpoint's trap
+        in a kernel that has not loaded a module yet."""
+        log = self.log()
+        return (self.kind == "tcg" and self.boot_seconds is None and "int3" in log
+                and "Modules linked in:" in log
+                and not any("Modules linked in: " in line and line.split("Modules linked in:")[1].strip()
+                            for line in log.splitlines()))
+
+    def restart(self, network):
+        """Start it again after a failed boot."""
+        self.stop()
+        self._ending = False
+        self._dead = None
+        self._ready.clear()
+        self.start(network)
+
     @property
     def alive(self):
         """Whether it runs."""
@@ -225,7 +242,9 @@ class Host:
         for name in (f"qemu-{self.number}.log",):
             with contextlib.suppress(OSError):
                 said += (self.folder / name).read_text(errors="replace").splitlines()[-3:]
-        said += self.log().replace("\r", "").splitlines()[-CONSOLE_TAIL:]
+        log = self.log()
+        reports = logcheck.find(log)
+        said += reports[-1].lines if reports else log.replace("\r", "").splitlines()[-CONSOLE_TAIL:]
         return "; its last words:\n" + "\n".join("  " + line for line in said) if said else ""
 
     # Commands.

@@ -25,14 +25,18 @@ def complain(text):
 
 
 @contextlib.contextmanager
-def step(text):
-    """Announce a step, say every 20 s that it still runs, and how long it took."""
+def step(text, detail=None):
+    """Announce a step, say every 20 s that it still runs, and how long it took.
+
+    detail: called for a word about how far it is.
+    """
     start = time.monotonic()
     over = threading.Event()
 
     def tick():
         while not over.wait(20):
-            say(f"  ... {text} ({time.monotonic() - start:.0f} s)")
+            far = f", {detail()}" if detail else ""
+            say(f"  ... {text} ({time.monotonic() - start:.0f} s{far})")
 
     say(f"{text} ...")
     ticker = threading.Thread(target=tick, daemon=True)

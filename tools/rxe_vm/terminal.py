@@ -15,7 +15,7 @@ from . import frames
 def size():
     """Return the terminal's size as a guest's terminal wants it."""
     try:
-        columns, rows = os.get_terminal_size(0)
+        columns, rows = (n or d for n, d in zip(os.get_terminal_size(0), (80, 24)))
     except OSError:
         columns, rows = 80, 24
     return {"rows": rows, "columns": columns}
@@ -51,7 +51,7 @@ def raw(command):
     old = signal.signal(signal.SIGWINCH,
                         lambda *_: command.resize(size()["rows"], size()["columns"]))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, saved)
