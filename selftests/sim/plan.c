@@ -73,7 +73,7 @@ static void draw_side(struct side_plan *s)
 	s->timeout = 4096ull << between(8, 13);
 	s->credits = percent(40);
 	s->max_pkts = bursts[draw(ARRAY_SIZE(bursts))];
-	s->congestion = percent(70) ? 0 : draw(3000);
+	s->congestion = percent(70) ? 0 : draw(6000);
 	s->pace = percent(70) ? 0 : draw(5000);
 	s->drain_at = percent(75) ? NEVER : draw(500) * US;
 	s->base = rng_next(&state) & ~7ull;
@@ -96,7 +96,7 @@ static u32 draw_length(const struct plan *p)
 		n = p->mtu * between(1, 4) + between(0, 2) - 1;
 	else if (kind < 90)
 		n = between(1, 8 * p->mtu);
-	else if (kind < 99)
+	else if (kind < 97 || p->late > 200)
 		n = between(1, 40 * p->mtu);
 	else
 		n = between(1, REGION);
