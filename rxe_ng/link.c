@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <linux/if_arp.h>
+#include <linux/if_vlan.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
@@ -26,19 +27,23 @@ static struct rxng_dev *get_by_netdev(struct net_device *ndev)
 
 /*
  * Whatever carries IP and is known to the core as Ethernet will do; the core
- * also lets this driver id sit on netdevs without link-layer addresses. A VLAN
- * may have a link of its own: its GIDs are then the VLAN's alone.
+ * also lets this driver id sit on netdevs without link-layer addresses. Not a
+ * VLAN: the core lists its addresses as GIDs of the device on the netdev below,
+ * where the GID chooses the VLAN, and a link on the VLAN itself gets none.
+ *
+ * Return: why a netdev will not do, or NULL. The operation has no way to
+ * explain itself but the kernel's log.
  */
-static bool can_carry(const struct net_device *ndev)
+static const char *unfit(const struct net_device *ndev)
 {
-	switch (ndev->type) {
-	case ARPHRD_ETHER:
-	case ARPHRD_LOOPBACK:
-	case ARPHRD_NONE:
-		return true;
-	default:
-		return false;
-	}
+	if (is_vlan_dev(ndev))
+		return "add the link to the netdev below this VLAN, and use its GIDs";
+	if (ndev->type != ARPHRD_ETHER && ndev->type != ARPHRD_LOOPBACK &&
+	    ndev->type != ARPHRD_NONE)
+		return "not an Ethernet-like netdev, cannot carry RoCE";
+	if (!rxng_device_fits(ndev))
+		return "its MTU is too small for RoCE";
+	return NULL;
 }
 
 /*
@@ -71,17 +76,12 @@ static int settle(struct net_device *ndev, const struct net *net)
 static int newlink(const char *name, struct net_device *ndev)
 {
 	struct net *net = dev_net(ndev);
+	const char *why = unfit(ndev);
 	struct rxng_dev *other;
 	int err;
 
-	/* The operation has no way to explain itself but the kernel's log. */
-	if (!can_carry(ndev)) {
-		netdev_err(ndev, "cannot carry RoCE: not an Ethernet-like device\n");
-		return -EINVAL;
-	}
-	if (!rxng_device_fits(ndev)) {
-		netdev_err(ndev, "cannot carry RoCE: MTU %u is too small\n",
-			   ndev->mtu);
+	if (why) {
+		netdev_err(ndev, "%s\n", why);
 		return -EINVAL;
 	}
 
