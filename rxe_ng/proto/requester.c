@@ -453,5 +453,8 @@ void rxng_pkt_slice(const struct rxng_pkt *burst, u32 i, u32 mtu,
 		pkt->flags &= ~last;
 		pkt->bits &= ~(RXNG_PKT_ACK_REQ | RXNG_PKT_SOLICITED);
 	}
+	/* Of READ responses those in the middle have no AETH. */
+	if (!(pkt->flags & (RXNG_PKT_START | RXNG_PKT_END)))
+		pkt->flags &= ~RXNG_PKT_AETH;
 	pkt->opcode = rxng_opcode_find(pkt->kind, pkt->flags, false);
 }
