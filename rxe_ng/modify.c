@@ -126,7 +126,7 @@ static void apply_transport(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	}
 	if (mask & IB_QP_RQ_PSN) {
 		qp->attr.rq_psn = attr->rq_psn;
-		resp->epsn = attr->rq_psn;
+		rxng_resp_start(resp, attr->rq_psn);
 	}
 	if (mask & IB_QP_SQ_PSN) {
 		qp->attr.sq_psn = attr->sq_psn;

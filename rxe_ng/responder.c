@@ -42,9 +42,7 @@ static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 
 static void send_ack(struct rxng_qp *qp, u64 now)
 {
-	u32 psn = rxng_psn_add(qp->resp.epsn, RXNG_PSN_MASK);
-
-	if (send_aeth(qp, ack_syndrome(qp), psn, now))
+	if (send_aeth(qp, ack_syndrome(qp), qp->resp.ack_psn, now))
 		qp->ack_pending = false;
 }
 

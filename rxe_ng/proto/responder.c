@@ -8,7 +8,7 @@ static u32 read_npkts(const struct rxng_resp *r, u32 len)
 
 /**
  * rxng_resp_reset - back to the state of a new QP
- * @r: responder; @mtu, @epsn, @allow and @depth are set by the caller
+ * @r: responder; @mtu, @allow and @depth are set by the caller
  */
 void rxng_resp_reset(struct rxng_resp *r)
 {
@@ -16,9 +16,21 @@ void rxng_resp_reset(struct rxng_resp *r)
 	r->msg = RXNG_KIND_NONE;
 	r->got = 0;
 	r->resid = 0;
-	r->gap = RXNG_GAP_NONE;
 	r->next_resource = 0;
 	memset(r->resources, 0, sizeof(r->resources));
+	rxng_resp_start(r, 0);
+}
+
+/**
+ * rxng_resp_start - set the PSN of the first request
+ * @r: responder that has received nothing
+ * @psn: attribute rq_psn
+ */
+void rxng_resp_start(struct rxng_resp *r, u32 psn)
+{
+	r->epsn = psn;
+	r->ack_psn = rxng_psn_add(psn, RXNG_PSN_MASK);
+	r->gap = RXNG_GAP_NONE;
 }
 
 static struct rxng_resource *find_resource(struct rxng_resp *r,
@@ -26,8 +38,11 @@ static struct rxng_resource *find_resource(struct rxng_resp *r,
 {
 	u32 i;
 
-	for (i = 0; i < r->depth; i++) {
-		struct rxng_resource *res = &r->resources[i];
+	/* The newest first: PSNs come round again before entries do. */
+	for (i = 1; i <= r->depth; i++) {
+		struct rxng_resource *res =
+			&r->resources[(r->next_resource + r->depth - i) %
+				      r->depth];
 
 		if (res->kind == pkt->kind &&
 		    ((pkt->psn - res->psn) & RXNG_PSN_MASK) < res->npkts)
@@ -263,6 +278,8 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 		advance_message(r, pkt);
 	}
 	r->epsn = rxng_psn_add(r->epsn, npkts);
+	if (!res)
+		r->ack_psn = rxng_psn_add(r->epsn, RXNG_PSN_MASK);
 	r->gap = RXNG_GAP_NONE;
 	return res;
 }
@@ -299,7 +316,6 @@ void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
 
 	memset(pkt, 0, sizeof(*pkt));
 	pkt->kind = RXNG_KIND_READ_RESP;
-	pkt->flags = RXNG_PKT_AETH;
 	pkt->psn = rxng_psn_add(res->psn, from);
 	pkt->npkts = n;
 	pkt->msn = res->msn;
@@ -311,6 +327,8 @@ void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
 		pkt->flags |= RXNG_PKT_END;
 		pkt->payload_len = res->len - from * mtu;
 	}
+	if (pkt->flags)
+		pkt->flags |= RXNG_PKT_AETH;
 	pkt->opcode = rxng_opcode_find(pkt->kind,
 				       n > 1 ? pkt->flags & RXNG_PKT_START :
 					       pkt->flags,

@@ -54,6 +54,9 @@ enum rxng_gap {
  * struct rxng_resp - state of a responder
  * @mtu: path MTU in bytes
  * @epsn: PSN that is expected next
+ * @ack_psn: what an acknowledgement names: the newest PSN of a SEND or WRITE
+ *	that was carried out. Never one of a READ or atomic, which is
+ *	acknowledged by its response only
  * @msn: messages completed
  * @allow: RXNG_ALLOW_* bits
  * @depth: READ and atomic requests that are remembered; at most
@@ -71,6 +74,7 @@ enum rxng_gap {
 struct rxng_resp {
 	u32 mtu;
 	u32 epsn;
+	u32 ack_psn;
 	u32 msn;
 	u8 allow;
 	u8 depth;
@@ -90,7 +94,7 @@ enum rxng_resp_verdict {
 	RXNG_RESP_DROP,
 	/* Carry out, then rxng_resp_done(). */
 	RXNG_RESP_EXECUTE,
-	/* Acknowledge @epsn - 1 again. */
+	/* Acknowledge @ack_psn again. */
 	RXNG_RESP_ACK_AGAIN,
 	/* Send the READ's data again; @va and @rkey are checked again. */
 	RXNG_RESP_READ_AGAIN,
@@ -113,6 +117,7 @@ struct rxng_write_target {
 };
 
 void rxng_resp_reset(struct rxng_resp *r);
+void rxng_resp_start(struct rxng_resp *r, u32 psn);
 enum rxng_resp_verdict rxng_resp_request(struct rxng_resp *r,
 					 struct rxng_pkt *pkt, u32 *skip,
 					 struct rxng_resource **res);

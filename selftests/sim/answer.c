@@ -32,8 +32,8 @@ void answer_flush(struct end *e)
 {
 	if (e->error || !e->ack_due)
 		return;
-	send_ack(e, RXNG_AETH_ACK | credits(e),
-		 rxng_psn_add(e->resp.epsn, RXNG_PSN_MASK));
+	oracle_acknowledges(e, e->resp.ack_psn);
+	send_ack(e, RXNG_AETH_ACK | credits(e), e->resp.ack_psn);
 }
 
 static void refuse(struct end *e, enum rxng_nak code, const char *why)
@@ -93,6 +93,7 @@ static void pump(struct end *e)
 			       e->region + (res->va - e->plan->base) +
 				       (size_t)e->stream_from * w->plan.mtu,
 			       pkt.payload_len);
+		e->ack_due = false;
 		wire_send(w, e->me, &pkt, data);
 		e->stream_from += pkt.npkts;
 		if (e->stream_from >= res->npkts)
@@ -107,7 +108,6 @@ static void start_stream(struct end *e, const struct rxng_resource *res,
 		refuse(e, RXNG_NAK_REM_ACC, "READ outside the region");
 		return;
 	}
-	e->ack_due = false;
 	e->streaming = true;
 	e->stream = *res;
 	e->stream_first = first;

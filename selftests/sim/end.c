@@ -40,11 +40,11 @@ void end_setup(struct world *w, u8 me)
 	e->last_una = e->req.una;
 
 	e->resp.mtu = w->plan.mtu;
-	e->resp.epsn = w->plan.side[!me].first_psn;
 	e->resp.allow = RXNG_ALLOW_WRITE | RXNG_ALLOW_READ |
 			RXNG_ALLOW_ATOMIC;
 	e->resp.depth = plan->depth;
 	rxng_resp_reset(&e->resp);
+	rxng_resp_start(&e->resp, w->plan.side[!me].first_psn);
 
 	for (i = 0; i < plan->nrecv; i++)
 		plan->recv[i].buf = bump(w, plan->recv[i].length);

@@ -97,6 +97,10 @@ void oracle_first_send(struct end *e, struct work *work,
 	    under_way + 1 > e->plan->max_rd)
 		broken(e->w, "%c: %u READs and atomics under way, not %u",
 		       "AB"[e->me], under_way + 1, e->plan->max_rd);
+	if (!work->sent) {
+		work->psn = pkt->psn;
+		work->npkts = n;
+	}
 	work->sent = true;
 	if (at > e->first_sent)
 		broken(e->w, "%c: a PSN was left out", "AB"[e->me]);
@@ -324,6 +328,24 @@ void oracle_received(struct end *e, const struct recv *recv,
 	     pkt->imm != work->word))
 		broken(e->w, "%c: immediate data is wrong", "AB"[e->me]);
 	e->recv_done++;
+}
+
+/*
+ * An ACK that names a PSN of a READ or atomic would say that its result is
+ * there; some peers then complete it without.
+ */
+void oracle_acknowledges(struct end *e, u32 psn)
+{
+	u32 i;
+
+	for (i = 0; i < e->peer->plan->nwork; i++) {
+		const struct work *work = &e->peer->plan->work[i];
+
+		if (work->sent && rxng_kind_has_response(work->kind) &&
+		    ((psn - work->psn) & RXNG_PSN_MASK) < work->npkts)
+			broken(e->w, "%c: acknowledges a READ or atomic",
+			       "AB"[e->me]);
+	}
 }
 
 static void check_idle(struct end *e)

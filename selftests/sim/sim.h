@@ -263,6 +263,7 @@ void oracle_completed(struct end *e, u32 n, const struct rxng_swqe *wqe);
 void oracle_executed(struct end *e, const struct rxng_pkt *pkt, u64 orig);
 void oracle_received(struct end *e, const struct recv *recv,
 		     const struct rxng_pkt *pkt, u32 length);
+void oracle_acknowledges(struct end *e, u32 psn);
 void oracle_end(struct world *w);
 
 static inline bool work_takes_receive(const struct work *work)
