@@ -67,6 +67,7 @@ struct kt_opts {
  * @dev: device
  * @gid_index: source GID of both QPs
  * @gid: the GID
+ * @mac: link address of its netdev
  * @mtu: path MTU
  * @mtu_bytes: likewise, as a number
  * @opts: of this test
@@ -83,6 +84,7 @@ struct kt {
 	struct ib_device *dev;
 	int gid_index;
 	union ib_gid gid;
+	u8 mac[ETH_ALEN];
 	enum ib_mtu mtu;
 	u32 mtu_bytes;
 	struct kt_opts opts;

@@ -7,6 +7,7 @@
 
 #include <linux/completion.h>
 #include <linux/debugfs.h>
+#include <linux/etherdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
@@ -94,6 +95,20 @@ __printf(1, 2) static void say(const char *fmt, ...)
 	pr_info("%s", results + start);
 }
 
+/* A kernel consumer resolves link addresses itself: here it is our own. */
+static void take_gid(struct kt *t, const struct ib_gid_attr *attr)
+{
+	struct net_device *ndev;
+
+	t->gid_index = attr->index;
+	t->gid = attr->gid;
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	if (!IS_ERR(ndev))
+		ether_addr_copy(t->mac, ndev->dev_addr);
+	rcu_read_unlock();
+}
+
 static bool choose_gid(struct kt *t)
 {
 	int i;
@@ -110,12 +125,11 @@ static bool choose_gid(struct kt *t)
 		fits = attr->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP &&
 		       (gid_index >= 0 ||
 			ipv6_addr_v4mapped((struct in6_addr *)&attr->gid));
-		t->gid = attr->gid;
+		if (fits)
+			take_gid(t, attr);
 		rdma_put_gid_attr(attr);
-		if (fits) {
-			t->gid_index = i;
+		if (fits)
 			return true;
-		}
 	}
 	return false;
 }

@@ -190,6 +190,7 @@ static bool to_rtr(struct kt *t, int side)
 	};
 
 	attr.ah_attr.type = RDMA_AH_ATTR_TYPE_ROCE;
+	memcpy(attr.ah_attr.roce.dmac, t->mac, ETH_ALEN);
 	rdma_ah_set_port_num(&attr.ah_attr, 1);
 	rdma_ah_set_grh(&attr.ah_attr, &t->gid, 0, t->gid_index, 64, 0);
 	return modify(t, side, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU |

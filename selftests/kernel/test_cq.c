@@ -238,7 +238,7 @@ static bool handler_posts(struct kt *t)
 	for (i = 0; i < 2; i++) {
 		ball[i].side = &t->side[i];
 		ball[i].done = &done;
-		ball[i].left = 1000;
+		ball[i].left = 500;
 		ball[i].send_cqe.done = ball_sent;
 		ball[i].recv_cqe.done = ball_caught;
 		if (!post_catch(&ball[i]))

@@ -162,8 +162,9 @@ static bool many_sges(struct kt *t)
 	return ok;
 }
 
-static bool atomic_op(struct kt *t, enum ib_wr_opcode op, u64 compare_add,
-		      u64 swap, u32 offset, enum ib_wc_status status)
+static bool atomic_op(struct kt *t, struct ib_mr *mr, enum ib_wr_opcode op,
+		      u64 compare_add, u64 swap, u32 offset,
+		      enum ib_wc_status status)
 {
 	struct ib_sge sge = kt_sge(t, 0, 0, 8);
 	struct ib_atomic_wr wr = {
@@ -171,8 +172,8 @@ static bool atomic_op(struct kt *t, enum ib_wr_opcode op, u64 compare_add,
 		.wr.send_flags = IB_SEND_SIGNALED,
 		.wr.sg_list = &sge,
 		.wr.num_sge = 1,
-		.remote_addr = t->side[1].dma + offset,
-		.rkey = t->pd->unsafe_global_rkey,
+		.remote_addr = mr->iova + offset,
+		.rkey = mr->rkey,
 		.compare_add = compare_add,
 		.swap = swap,
 	};
@@ -182,22 +183,37 @@ static bool atomic_op(struct kt *t, enum ib_wr_opcode op, u64 compare_add,
 	return kt_expect(t, 0, 0, status, NULL);
 }
 
+/* The key of all memory has no right to atomics. */
+static struct ib_mr *atomic_mr(struct kt *t)
+{
+	struct ib_mr *mr = kt_alloc_mr(t, t->pd, 1);
+
+	if (!mr || !kt_map(t, mr, 1, 0, 64) ||
+	    !kt_reg(t, mr, 1, IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_ATOMIC))
+		return NULL;
+	return mr;
+}
+
 static bool atomics(struct kt *t)
 {
 	u64 *got = (u64 *)t->side[0].buf, *there = (u64 *)t->side[1].buf;
 	const u64 big = 0xfffffffffffffff0ull;
+	struct ib_mr *mr = atomic_mr(t);
 
+	if (!mr)
+		return false;
 	there[1] = big;
-	if (!atomic_op(t, IB_WR_ATOMIC_FETCH_AND_ADD, 0x25, 0, 8,
+	if (!atomic_op(t, mr, IB_WR_ATOMIC_FETCH_AND_ADD, 0x25, 0, 8,
 		       IB_WC_SUCCESS))
 		return false;
 	KT_REQUIRE(t, *got == big && there[1] == 0x15, "add: %#llx, now %#llx",
 		   *got, there[1]);
-	if (!atomic_op(t, IB_WR_ATOMIC_CMP_AND_SWP, 0x16, 1, 8, IB_WC_SUCCESS))
+	if (!atomic_op(t, mr, IB_WR_ATOMIC_CMP_AND_SWP, 0x16, 1, 8,
+		       IB_WC_SUCCESS))
 		return false;
 	KT_REQUIRE(t, *got == 0x15 && there[1] == 0x15,
 		   "unequal: %#llx, now %#llx", *got, there[1]);
-	if (!atomic_op(t, IB_WR_ATOMIC_CMP_AND_SWP, 0x15, big, 8,
+	if (!atomic_op(t, mr, IB_WR_ATOMIC_CMP_AND_SWP, 0x15, big, 8,
 		       IB_WC_SUCCESS))
 		return false;
 	KT_REQUIRE(t, *got == 0x15 && there[1] == big,
@@ -208,8 +224,21 @@ static bool atomics(struct kt *t)
 
 static bool atomic_misaligned(struct kt *t)
 {
-	return atomic_op(t, IB_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 4,
-			 IB_WC_REM_INV_REQ_ERR);
+	struct ib_mr *mr = atomic_mr(t);
+
+	return mr && atomic_op(t, mr, IB_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 4,
+			       IB_WC_REM_INV_REQ_ERR);
+}
+
+static bool atomic_without_right(struct kt *t)
+{
+	struct ib_mr *mr = kt_alloc_mr(t, t->pd, 1);
+
+	return mr && kt_map(t, mr, 1, 0, 64) &&
+	       kt_reg(t, mr, 1, IB_ACCESS_LOCAL_WRITE |
+		      IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ) &&
+	       atomic_op(t, mr, IB_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 8,
+			 IB_WC_REM_ACCESS_ERR);
 }
 
 static bool inline_data(struct kt *t)
@@ -286,6 +315,7 @@ const struct kt_case kt_data_cases[] = {
 	{ "compare and swap, fetch and add", atomics },
 	{ "an atomic that is not aligned is an invalid request",
 	  atomic_misaligned },
+	{ "an atomic without the right to it", atomic_without_right },
 	{ "inline data", inline_data, { .inline_data = 128 } },
 	{ "a SEND longer than the receive", too_long_for_receive },
 	{ "messages both ways", both_ways },
