@@ -46,7 +46,7 @@ class Cluster:
     def __init__(self, releases=release.DEFAULT, hosts=None, *, name=None, cpus=2, memory="3G",
                  mtu=1500, shares=(), packages=(), allow=None, capture=None, arguments=""):
         names = [releases] if isinstance(releases, str) else list(releases)
-        count = hosts or len(names)
+        count = len(names) if hosts is None else hosts
         if not 1 <= count <= MOST_HOSTS:
             raise UsageError(f"{count} hosts: there can be 1 to {MOST_HOSTS}")
         if len(names) > count:

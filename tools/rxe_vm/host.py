@@ -3,7 +3,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import pathlib
 import shutil
@@ -15,11 +14,13 @@ import time
 
 from . import accel, frames, initrd, logcheck, paths
 from .command import Command
-from .errors import Failed, TimedOut, UsageError
+from .errors import Failed, TimedOut
+from .monitor import Monitor
 
-BOOT_SECONDS = 90
+# Generous: a host that builds something meanwhile is slow.
+BOOT_SECONDS = 240
 # An agent that does not answer for so long is called hung (times Release.slow).
-SILENCE_SECONDS = 90
+SILENCE_SECONDS = 120
 CONSOLE_TAIL = 15
 
 
@@ -71,7 +72,8 @@ class Host:
         path.write_bytes(self.kernel.initrd.read_bytes() + initrd.guest(config, tags))
 
         self._channel, agent_end = socket.socketpair()
-        self._monitor, monitor_end = socket.socketpair()
+        monitor, monitor_end = socket.socketpair()
+        self._monitor = Monitor(monitor)
         ends = [agent_end, monitor_end]
         command = self._command(path, agent_end.fileno(), monitor_end.fileno(), network)
         if network is not None:
@@ -166,9 +168,8 @@ class Host:
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._process.wait()
-        for end in (self._channel, self._monitor):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
         (self.folder / f"initrd-{self.number}").unlink(missing_ok=True)
 
     def crash(self):
@@ -328,28 +329,7 @@ class Host:
 
     def monitor(self, command, **arguments):
         """Run a command of QEMU's monitor protocol and return its answer."""
-        with self._monitor_file() as handle:
-            def ask(request):
-                handle.write(json.dumps(request).encode() + b"\n")
-                handle.flush()
-                while True:
-                    line = handle.readline()
-                    if not line:
-                        raise Failed(f"{self}: QEMU's monitor is gone")
-                    word = json.loads(line)
-                    if "return" in word:
-                        return word["return"]
-                    if "error" in word:
-                        raise Failed(f"{self}: QEMU: {word['error']['desc']}")
-            ask({"execute": "qmp_capabilities"})
-            return ask({"execute": command, "arguments": arguments} if arguments
-                       else {"execute": command})
-
-    @contextlib.contextmanager
-    def _monitor_file(self):
-        self._monitor.settimeout(10)
-        with self._monitor.makefile("rwb") as handle:
-            yield handle
+        return self._monitor.ask(command, **arguments)
 
     def set_link(self, up):
         """Plug its network cable in or out."""
