@@ -34,6 +34,7 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->sent = psn;
 	r->inflight = 0;
 	r->since_ack_req = 0;
+	r->asking = 0;
 	r->ssn = 1;
 	r->lsn = 0;
 	r->credits = false;
@@ -146,7 +147,7 @@ static void describe_response_request(const struct rxng_req *r,
 	}
 }
 
-static void describe_data(const struct rxng_req *r,
+static void describe_data(struct rxng_req *r,
 			  const struct rxng_swqe *wqe, u32 max_pkts,
 			  struct rxng_pkt *pkt)
 {
@@ -183,6 +184,7 @@ static void describe_data(const struct rxng_req *r,
 	if (n == left || limited || r->inflight + n == RXNG_WINDOW ||
 	    r->since_ack_req + n >= RXNG_ACK_EVERY)
 		pkt->bits |= RXNG_PKT_ACK_REQ;
+	r->asking = pkt->bits & RXNG_PKT_ACK_REQ ? n : 0;
 }
 
 /**
@@ -280,10 +282,8 @@ void rxng_req_sent(struct rxng_req *r, u32 n, u64 now)
 	} else {
 		r->cur_pkt += n;
 		r->inflight += n;
-		r->since_ack_req += n;
-		if (r->cur_pkt == wqe->npkts ||
-		    r->since_ack_req >= RXNG_ACK_EVERY)
-			r->since_ack_req = 0;
+		/* When a burst is cut short its AckReq did not go out. */
+		r->since_ack_req = n == r->asking ? 0 : r->since_ack_req + n;
 	}
 	end = rxng_psn_add(wqe->psn, r->cur_pkt);
 	if (((end - r->una) & RXNG_PSN_MASK) >

@@ -115,6 +115,8 @@ struct rxng_swqe {
  * @inflight: SEND and WRITE packets sent since the last step back and not
  *	acknowledged
  * @since_ack_req: packets since the last one that asked for an ACK
+ * @asking: packets of the burst described last if its last one asks for an
+ *	ACK, else 0
  * @ssn: sequence number of the next message
  * @lsn: last message that credits allow
  * @credits: the peer counts credits
@@ -148,6 +150,7 @@ struct rxng_req {
 	u32 sent;
 	u32 inflight;
 	u32 since_ack_req;
+	u32 asking;
 	u32 ssn;
 	u32 lsn;
 	bool credits;
