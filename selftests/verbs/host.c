@@ -8,19 +8,24 @@
 
 #include "verbs.h"
 
-#define WAIT_S 30
 #define PORT 1
 
 OPTION(dev, NULL, "device of the first end (the first with a RoCEv2 IPv4 GID)")
 OPTION(gid, NULL, "its GID index (the first RoCEv2 IPv4 GID)")
 OPTION(dev2, NULL, "device of the second end (the same device)")
 OPTION(gid2, NULL, "its GID index")
+OPTION(wait, "20", "seconds after which an expected thing is called lost")
 
 extern char **environ;
 
+static unsigned int wait_s(void)
+{
+	return atoi(OPT(wait)) * tap_slow();
+}
+
 uint64_t deadline(void)
 {
-	return tap_now_ns() + (uint64_t)WAIT_S * tap_slow() * 1000000000ull;
+	return tap_now_ns() + wait_s() * 1000000000ull;
 }
 
 bool deadline_over(uint64_t end)
@@ -41,7 +46,7 @@ bool wait_readable(int fd)
 	int n;
 
 	do
-		n = poll(&pfd, 1, WAIT_S * 1000 * tap_slow());
+		n = poll(&pfd, 1, wait_s() * 1000);
 	while (n < 0 && errno == EINTR);
 	return n > 0;
 }
