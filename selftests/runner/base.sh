@@ -1,0 +1,205 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# Runs in a guest: bring it to the state in which a test begins, whatever the one before left.
+#	base.sh DRIVER LINK MTU
+# DRIVER is rxe_ng, rdma_rxe or none: the module that shall be loaded (removed at the first try
+# where it shall not); LINK is yes when rxe0 shall be on eth0. Says what it had to put right.
+# Exit status 1, with a reason on standard error: it cannot be done, this guest is spoiled.
+
+driver=$1 link=$2 mtu=$3
+. /usr/local/lib/rxe-vm/config
+patience=100
+[ "$RELEASE" != debug ] || patience=1200
+
+fail()
+{
+	echo "$*" >&2
+	exit 1
+}
+
+# Run a command until it succeeds.
+await()
+{
+	tries=0
+	until "$@"; do
+		tries=$((tries + 1))
+		[ "$tries" -lt "$patience" ] || return 1
+		sleep 0.05
+	done
+}
+
+empty()
+{
+	grep -q '^populated 0' "$1/cgroup.events" 2>/dev/null || [ ! -d "$1" ]
+}
+
+kill_commands()
+{
+	read -r own </proc/self/cgroup
+	own=${own##*/}
+	for group in /sys/fs/cgroup/command-*; do
+		[ -d "$group" ] && [ "${group##*/}" != "$own" ] || continue
+		if ! empty "$group"; then
+			read -r pid <"$group/cgroup.procs"
+			read -r name <"/proc/$pid/comm"
+			echo "ended: $name"
+			echo 1 >"$group/cgroup.kill"
+			if ! await empty "$group"; then
+				read -r pid <"$group/cgroup.procs"
+				fail "$(cat "/proc/$pid/comm") (pid $pid) cannot be killed:" \
+					"$(cat "/proc/$pid/stack")"
+			fi
+		fi
+		rmdir "$group" 2>/dev/null
+	done
+}
+
+# The NIC's present name: a test may have renamed it or moved it to a namespace that is going.
+nic()
+{
+	for path in /sys/class/net/*; do
+		read -r address <"$path/address" 2>/dev/null || continue
+		[ -e "$path/device" ] && [ "$address" = "$mac" ] || continue
+		nic=${path##*/}
+		return 0
+	done
+	return 1
+}
+
+spare_links()
+{
+	rdma link show 2>/dev/null | while read -r _ name _; do
+		name=${name%/*}
+		[ "$name" = rxe0 ] && [ "$wanted" = yes ] || echo "$name"
+	done
+}
+
+no_spare_links()
+{
+	[ -z "$(spare_links)" ]
+}
+
+# What is on eth0 in a word: flags that matter, MTU, queueing, addresses.
+eth0_state()
+{
+	ip -o link show dev eth0 | sed -nE 's/.*<(.*)> mtu ([0-9]+) qdisc ([a-z_0-9]+) (master [^ ]+ )?.*/\1 \2 \3 \4/p' |
+		sed -E 's/.*\bPROMISC\b.*/promisc/; s/^[^ ]*\bUP\b[^ ]*/up/; s/ (mq|fq|fq_codel|pfifo_fast) / usual /'
+	ip -o addr show dev eth0 | sed -E 's/^[0-9]+: [^ ]+ +//; s/ (brd|scope).*//' | grep -v 'inet6 fe80' | sort
+}
+
+want_eth0()
+{
+	printf '%s\ninet %s\ninet6 %s\n' "up $mtu usual " "10.77.0.$HOST/24" "fd77::$HOST/64"
+}
+
+repair_eth0()
+{
+	for port in $(bridge link show dev eth0 2>/dev/null | cut -d: -f2); do
+		echo "taken from its bridge: $port"
+	done
+	tc qdisc del dev eth0 root 2>/dev/null
+	tc qdisc del dev eth0 ingress 2>/dev/null
+	ip link set eth0 nomaster down
+	ip addr flush dev eth0
+	ip link set eth0 mtu "$mtu" promisc off allmulticast off
+	ip link set eth0 up || fail "eth0 cannot be set up"
+	ip addr add "10.77.0.$HOST/24" dev eth0
+	ip addr add "fd77::$HOST/64" dev eth0 nodad
+}
+
+carrier()
+{
+	read -r up <"/sys/class/net/eth0/carrier" && [ "$up" = 1 ]
+}
+
+active()
+{
+	read -r state </sys/class/infiniband/rxe0/ports/1/state && [ "$state" = "4: ACTIVE" ]
+}
+
+gids_there()
+{
+	cat /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null >/run/gids
+	grep -q "^0000:0000:0000:0000:0000:ffff:0a4d:000$HOST" /run/gids &&
+		grep -q "^fd77:0000:0000:0000:0000:0000:0000:000$HOST" /run/gids
+}
+
+kill_commands
+
+wanted=no
+[ "$link" = yes ] && [ -d "/sys/module/$driver" ] && wanted=yes
+mac=52:54:00:77:00:0$HOST
+
+for name in $(ip netns list | cut -d' ' -f1); do
+	echo "removed: network namespace $name"
+	ip netns del "$name"
+done
+await nic || fail "the NIC with address $mac is gone"
+
+for name in $(spare_links); do
+	echo "removed: RDMA link $name"
+	rdma link delete "$name" || fail "the RDMA link $name cannot be deleted"
+done
+await no_spare_links || fail "RDMA links do not go: $(spare_links | tr '\n' ' ')"
+if rdma system show 2>/dev/null | grep -q 'netns exclusive'; then
+	echo "changed: RDMA devices are shared by namespaces again"
+	rdma system set netns shared || fail "RDMA's namespace mode cannot be set back"
+fi
+
+for path in /sys/class/net/*; do
+	name=${path##*/}
+	case $name in
+	lo | "$nic" | bonding_masters | sit0 | ip6tnl0 | tunl0 | gre0 | gretap0 | erspan0 | ip6gre0) continue ;;
+	esac
+	[ -e "$path" ] || continue	# the other end of a pair that is gone
+	echo "removed: network device $name"
+	ip link del "$name" || fail "the network device $name cannot be removed"
+done
+if [ "$nic" != eth0 ]; then
+	echo "renamed: $nic to eth0"
+	ip link set "$nic" down && ip link set "$nic" name eth0 || fail "$nic cannot be renamed to eth0"
+fi
+case $(tc qdisc show dev lo) in
+"" | *" noqueue "*) ;;
+*)
+	echo "removed: queueing discipline on lo"
+	tc qdisc del dev lo root
+	;;
+esac
+if [ "$(eth0_state)" != "$(want_eth0)" ]; then
+	echo "changed: eth0 was $(eth0_state | tr '\n' ' ')"
+	repair_eth0
+fi
+await carrier || fail "eth0 has no carrier"
+if [ -n "$(nft list ruleset 2>/dev/null)" ]; then
+	echo "removed: nftables' rules"
+	nft flush ruleset
+fi
+for file in /sys/kernel/debug/fail*/probability; do
+	[ -e "$file" ] && read -r value <"$file" && [ "$value" != 0 ] || continue
+	echo "ended: fault injection by ${file%/*}"
+	echo 0 >"$file"
+done
+
+for module in rxe_ng rdma_rxe; do
+	[ "$module" != "$driver" ] && [ -d "/sys/module/$module" ] || continue
+	for name in $(rdma link show | sed -nE 's,^link ([^/]+)/.*,\1,p'); do
+		rdma link delete "$name" || fail "the RDMA link $name cannot be deleted"
+	done
+	rmmod "$module" || fail "rmmod $module fails"
+done
+if [ "$driver" != none ] && [ ! -d "/sys/module/$driver" ]; then
+	case $driver in
+	rxe_ng) load-rxe_ng ;;
+	*) modprobe -a "$driver" rdma_ucm ib_umad ;;
+	esac || fail "$driver cannot be loaded"
+fi
+[ "$driver" != none ] && [ "$link" = yes ] || exit 0
+
+if [ ! -d /sys/class/infiniband/rxe0 ]; then
+	rdma link add rxe0 type rxe netdev eth0 || fail "the RDMA link rxe0 cannot be added"
+fi
+await gids_there || fail "rxe0 does not get GIDs for 10.77.0.$HOST and fd77::$HOST"
+await active || fail "the port of rxe0 is not active: $(cat /sys/class/infiniband/rxe0/ports/1/state)"
+exit 0
