@@ -24,6 +24,11 @@ DEPS := \
 	unshare:util-linux \
 	/usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring
 
+# What building the tests of proto/ needs besides.
+CHECK_DEPS := \
+	clang:clang \
+	/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a:libclang-rt-dev
+
 .PHONY: help
 help: ## this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -35,7 +40,7 @@ deps: ## install the Debian packages that are missing here, and say which
 	@export PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
 	for pair in $(DEPS); do \
 		what=$${pair%:*}; \
-		if [[ $$what == /* ]]; then [ -e "$$what" ] && continue; \
+		if [[ $$what == /* ]]; then compgen -G "$$what" >/dev/null && continue; \
 		else command -v "$$what" >/dev/null && continue; fi; \
 		missing+=" $${pair##*:}"; \
 	done; \
@@ -71,6 +76,40 @@ sparse-%: deps
 	@cp -au Kbuild $(wildcard rxe_ng uapi) build/sparse/$*/
 	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/sparse/$* C=2 KBUILD_CHECKSRC=2 \
 		CF="-Wsparse-error -include /repo/build/sparse/$*/rxe_ng/compat/checker.h"
+
+.PHONY: demo
+demo: deps ## two hosts with plain NICs become RDMA hosts, and show it
+	@tools/demo
+
+# Kinds of tests, and which of them, for 'make check'; e.g. make check TEST=apps.RcPingpong
+KINDS ?=
+TEST ?=
+CHECK = selftests/check $(addprefix --release ,$(if $(KERNEL),$(KERNEL))) $(if $(TEST),-k '$(TEST)')
+
+.PHONY: check-deps
+check-deps:
+	@$(MAKE) -s deps DEPS='$(DEPS) $(CHECK_DEPS)'
+
+.PHONY: check
+check: check-deps images ## run all tests (TEST=name, KINDS='net wire', KERNEL=bookworm choose) but those of the debug kernel
+	@$(CHECK) $(KINDS)
+
+.PHONY: check-unit check-fuzz check-sim
+check-unit check-fuzz check-sim: check-%: check-deps
+	@$(CHECK) $*
+
+.PHONY: check-debug
+check-debug: check-deps debug-kernel ## run the module's tests on the debug kernel
+	@$(CHECK) debug
+
+# check-vm, check-verbs, check-net, check-rdma-core...
+.PHONY: check-%
+check-%: check-deps images ## run one kind of tests: selftests/ has a folder for each
+	@$(CHECK) $(subst -,_,$*)
+
+.PHONY: bench
+bench: deps ## our module against the kernel's own rdma_rxe (BENCH='--help' tells more)
+	@tools/bench $(BENCH)
 
 .PHONY: clean
 clean: ## remove what was built, but not the cached images and kernels
