@@ -176,7 +176,7 @@ static enum rxng_comp_verdict acknowledgement(struct rxng_req *r,
 	take_credits(r, pkt);
 	all = acknowledge(r, ahead + (type == RXNG_AETH_ACK), now);
 	if (reached_failed(r))
-		return RXNG_COMP_FAILED;
+		return RXNG_COMP_PROGRESS;
 	if (!all)
 		return response_lost(r);
 	if (type == RXNG_AETH_ACK)
@@ -248,7 +248,7 @@ enum rxng_comp_verdict rxng_req_response(struct rxng_req *r,
 
 	all = acknowledge(r, ahead, now);
 	if (reached_failed(r))
-		return RXNG_COMP_FAILED;
+		return RXNG_COMP_PROGRESS;
 	if (!all)
 		return response_lost(r);
 	wqe = rxng_req_wqe(r, r->una_idx);
