@@ -235,6 +235,7 @@ enum rxng_comp_verdict rxng_req_response(struct rxng_req *r,
 	if (r->una_idx == r->started || ahead >= outstanding(r)) {
 		/* An ACK sent again carries fresh credits. */
 		if (pkt->kind == RXNG_KIND_ACK &&
+		    (pkt->syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_ACK &&
 		    rxng_psn_add(pkt->psn, 1) == r->una) {
 			take_credits(r, pkt);
 			return RXNG_COMP_PROGRESS;
