@@ -89,14 +89,13 @@ static bool flush_sends(struct rxng_qp *qp, int *budget)
 /**
  * rxng_qp_flush - complete posted requests with a flush error
  * @qp: QP in ERROR that the caller owns
- * @now: time in nanoseconds
  * @budget: completions that this turn may still write
  *
  * In posting order, sends and receives (IBTA 10.3.1, ERROR state).
  *
  * Return: whether there was any.
  */
-bool rxng_qp_flush(struct rxng_qp *qp, u64 now, int *budget)
+bool rxng_qp_flush(struct rxng_qp *qp, int *budget)
 {
 	bool any = flush_recvs(qp, budget);
 

@@ -82,7 +82,9 @@ static void apply_path(struct rxng_qp *qp, const struct rxng_path *path,
 {
 	rxng_path_drop_route(&qp->path);
 	qp->path = *path;
-	rdma_copy_ah_attr(&qp->attr.ah_attr, &attr->ah_attr);
+	qp->attr.ah_attr = attr->ah_attr;
+	/* The core holds the GID for the QP; this copy is for query_qp. */
+	qp->attr.ah_attr.grh.sgid_attr = NULL;
 	apply_peer(qp);
 }
 

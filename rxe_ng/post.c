@@ -132,6 +132,9 @@ static void fetch_one(struct rxng_qp *qp, struct rxng_send *send,
 		return;
 	}
 	begin(send, wr_id, opcode, READ_ONCE(wqe->send_flags));
+	/* ibv_wr_set_inline_data() of the stock provider sets no flag. */
+	if (!num_sge && length && !rxng_kind_has_response(send->w.kind))
+		send->w.flags |= RXNG_SWQE_INLINE;
 	is_inline = send->w.flags & RXNG_SWQE_INLINE;
 	if (is_inline ? length > qp->cap.max_inline_data ||
 				rxng_kind_has_response(send->w.kind) :

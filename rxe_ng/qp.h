@@ -229,7 +229,7 @@ void rxng_qp_purge_inbox(struct rxng_qp *qp);
 /* error.c */
 void rxng_qp_error(struct rxng_qp *qp);
 void rxng_qp_fatal(struct rxng_qp *qp);
-bool rxng_qp_flush(struct rxng_qp *qp, u64 now, int *budget);
+bool rxng_qp_flush(struct rxng_qp *qp, int *budget);
 void rxng_qp_news(struct rxng_qp *qp, enum rxng_news what);
 void rxng_qp_deliver(struct rxng_qp *qp);
 bool rxng_qp_has_news(const struct rxng_qp *qp);

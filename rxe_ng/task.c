@@ -50,7 +50,7 @@ static enum hrtimer_restart timer_fired(struct hrtimer *timer)
 static void run_error(struct rxng_qp *qp, u64 now, int *budget)
 {
 	rxng_qp_purge_inbox(qp);
-	if (rxng_qp_flush(qp, now, budget))
+	if (rxng_qp_flush(qp, budget) || !qp->recheck_ns)
 		qp->recheck_ns = RECHECK_MIN_NS;
 	else
 		qp->recheck_ns = min_t(u64, 2 * qp->recheck_ns, RECHECK_MAX_NS);
