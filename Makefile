@@ -65,16 +65,18 @@ sparse: $(RELEASES:%=sparse-%) ## build it with sparse watching (C=2)
 
 # Debian's headers lack the script that looks whether sparse is there: KBUILD_CHECKSRC says so.
 # The sources are copied, since kbuild writes beside them and each release needs its own objects.
-.PHONY: module-% sparse-%
+# The lock is for two who build the same release at the same time.
+define build-in-root
+	@mkdir -p build/$(1)
+	exec 9>build/$(1).lock; flock 9; cp -au Kbuild $(wildcard rxe_ng uapi) build/$(1)/; \
+	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/$(1)
+endef
+
 module-%: deps
-	@mkdir -p build/module/$*
-	@cp -au Kbuild $(wildcard rxe_ng uapi) build/module/$*/
-	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/module/$*
+	$(call build-in-root,module/$*)
 
 sparse-%: deps
-	@mkdir -p build/sparse/$*
-	@cp -au Kbuild $(wildcard rxe_ng uapi) build/sparse/$*/
-	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/sparse/$* C=2 KBUILD_CHECKSRC=2 \
+	$(call build-in-root,sparse/$*) C=2 KBUILD_CHECKSRC=2 \
 		CF="-Wsparse-error -include /repo/build/sparse/$*/rxe_ng/compat/checker.h"
 
 .PHONY: demo

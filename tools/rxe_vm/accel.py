@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,14 +37,23 @@ def arguments(kind):
 
 
 def kernel_arguments(kind):
-    """Return the kernel's arguments: under TCG, the host's clock rate, which it mismeasures."""
+    """Return the kernel's arguments: under TCG, the host's clock rate, which it mismeasures
+    where the host is busy."""
     if kind == "kvm":
         return ""
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("cpu MHz"):
-            khz = round(float(line.rpartition(":")[2]) * 1000)
-            return f"tsc=reliable tsc_early_khz={khz}"
-    return "tsc=reliable"
+    khz = _clock_khz()
+    return "tsc=reliable" + (f" tsc_early_khz={khz}" if khz else "")
+
+
+def _clock_khz():
+    """Return the rate of this machine's time stamp counter, or None if it is not known."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    # Where the processor's clock changes, its nominal rate is that of the counter.
+    nominal = re.search(r"^model name.*@ ([0-9.]+)GHz", text, re.MULTILINE)
+    actual = re.search(r"^cpu MHz\s*: ([0-9.]+)", text, re.MULTILINE)
+    if os.path.exists("/sys/devices/system/cpu/cpu0/cpufreq"):
+        return round(float(nominal.group(1)) * 1e6) if nominal else None
+    return round(float(actual.group(1)) * 1000) if actual else None
 
 
 def choose(kernel):

@@ -6,7 +6,6 @@ import itertools
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import threading
@@ -67,7 +66,7 @@ class Host:
         self.console.write_bytes(b"")
         path = self.folder / f"initrd-{self.number}"
         config = {"HOST": self.number, "RELEASE": self.release.name, "MTU": self.mtu,
-                  "KERNEL": self.kernel.version}
+                  "KERNEL": self.kernel.version, "MODULES": "/dev/vdb" if self.kernel.modules else ""}
         tags = [(f"share{n}", where) for n, (_, where) in enumerate(self.shares)]
         path.write_bytes(self.kernel.initrd.read_bytes() + initrd.guest(config, tags))
 
@@ -94,6 +93,8 @@ class Host:
     def _command(self, initrd_path, agent, monitor, network):
         line = ["console=ttyS0", "loglevel=5", "panic=-1", "oops=panic", "mitigations=off",
                 "net.ifnames=0", "printk.devkmsg=on", "rdinit=/init",
+                # A busy machine starves a virtual processor now and then.
+                "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
                 accel.kernel_arguments(self.kind), self.kernel.arguments, self.arguments]
         command = [
             accel.qemu(), "-name", f"rxe-vm-host{self.number}", *accel.arguments(self.kind),
