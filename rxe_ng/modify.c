@@ -156,6 +156,34 @@ static void apply_attributes(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	apply_transport(qp, attr, mask);
 }
 
+static void reset_requester(struct rxng_qp *qp, u32 posted)
+{
+	struct rxng_req *req = &qp->req;
+
+	req->mtu = ib_mtu_enum_to_int(IB_MTU_256);
+	req->max_rd_atomic = 0;
+	req->timeout = 0;
+	req->retry_cnt = 0;
+	req->rnr_retry = 0;
+	rxng_req_reset(req, posted);
+	rxng_ring_retire(&qp->sq, posted);
+}
+
+static void reset_responder(struct rxng_qp *qp)
+{
+	struct rxng_resp *resp = &qp->resp;
+
+	resp->mtu = ib_mtu_enum_to_int(IB_MTU_256);
+	resp->allow = 0;
+	resp->depth = 0;
+	rxng_resp_reset(resp);
+	rxng_ring_retire(&qp->rq, READ_ONCE(qp->rq.shared->producer_index));
+	qp->recv.taken = false;
+	qp->reply.active = false;
+	qp->ack_pending = false;
+	qp->established = false;
+}
+
 /**
  * rxng_qp_reset - back to the state after creation
  * @qp: QP that the caller owns, or that nobody else knows yet
@@ -168,22 +196,19 @@ void rxng_qp_reset(struct rxng_qp *qp)
 					qp->sq.mask :
 				READ_ONCE(qp->posted);
 
+	/* IB_QPS_RESET is zero: nobody sees another state meanwhile. */
 	WRITE_ONCE(qp->attr.qp_state, IB_QPS_RESET);
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->attr.path_mtu = IB_MTU_256;
 	spin_lock_bh(&qp->inbox_lock);
 	qp->accepting = false;
 	spin_unlock_bh(&qp->inbox_lock);
 	rxng_qp_purge_inbox(qp);
 
-	rxng_req_reset(&qp->req, posted);
-	rxng_ring_retire(&qp->sq, posted);
-	rxng_resp_reset(&qp->resp);
-	rxng_ring_retire(&qp->rq, READ_ONCE(qp->rq.shared->producer_index));
-	qp->recv.taken = false;
-	qp->reply.active = false;
-	qp->ack_pending = false;
-	qp->established = false;
-	qp->attr.sq_draining = 0;
-	qp->attr.en_sqd_async_notify = 0;
+	reset_requester(qp, posted);
+	reset_responder(qp);
+	rxng_path_drop_route(&qp->path);
+	qp->dqpn = 0;
 	qp->blocked_until = 0;
 	qp->recheck_at = 0;
 	qp->recheck_ns = 0;

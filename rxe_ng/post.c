@@ -338,6 +338,32 @@ static int post_kernel_sends(struct rxng_qp *qp, const struct ib_send_wr *wr,
 	return err;
 }
 
+static bool may_post(const struct rxng_qp *qp)
+{
+	switch (READ_ONCE(qp->attr.qp_state)) {
+	case IB_QPS_RESET:
+	case IB_QPS_INIT:
+	case IB_QPS_RTR:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* What a process put into its ring when it may not post is not posted. */
+static void drop_sends(struct rxng_qp *qp)
+{
+	spin_lock_bh(&qp->lock);
+	if (!may_post(qp)) {
+		u32 producer = READ_ONCE(qp->sq.shared->producer_index) &
+			       qp->sq.mask;
+
+		rxng_req_reset(&qp->req, producer);
+		rxng_ring_retire(&qp->sq, producer);
+	}
+	spin_unlock_bh(&qp->lock);
+}
+
 /**
  * rxng_post_send - post send requests; for a process, its doorbell
  * @ibqp: QP
@@ -355,14 +381,11 @@ int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	struct rxng_qp *qp = to_rxng_qp(ibqp);
 	int err = 0;
 
-	switch (READ_ONCE(qp->attr.qp_state)) {
-	case IB_QPS_RESET:
-	case IB_QPS_INIT:
-	case IB_QPS_RTR:
+	if (!may_post(qp)) {
+		if (qp->user)
+			drop_sends(qp);
 		*bad_wr = wr;
 		return -EINVAL;
-	default:
-		break;
 	}
 	if (!qp->user)
 		err = post_kernel_sends(qp, wr, bad_wr);

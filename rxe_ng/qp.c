@@ -165,10 +165,6 @@ static void init_qp(struct rxng_qp *qp, const struct ib_qp_init_attr *init,
 	qp->user = user;
 	qp->cap = init->cap;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
-	qp->attr.qp_state = IB_QPS_RESET;
-	qp->attr.path_mtu = IB_MTU_256;
-	qp->req.mtu = 256;
-	qp->resp.mtu = 256;
 	rxng_qp_init_task(qp);
 }
 

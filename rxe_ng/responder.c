@@ -204,12 +204,20 @@ static int write_payload(struct rxng_qp *qp, const struct sk_buff *skb,
 static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 			  const struct rxng_pkt *pkt, u32 from, u64 now)
 {
-	if (pkt->flags & RXNG_PKT_IMM && !need_recv(qp, pkt, now))
+	bool imm = pkt->flags & RXNG_PKT_IMM;
+
+	/*
+	 * The packet with the immediate takes a receive, then its key is looked
+	 * at; in a longer burst the first packet's key comes before.
+	 */
+	if (imm && pkt->npkts == 1 && !need_recv(qp, pkt, now))
 		return;
 	if (write_payload(qp, skb, pkt, from)) {
 		reject_access(qp, qp->resp.epsn, now);
 		return;
 	}
+	if (imm && !need_recv(qp, pkt, now))
+		return;
 	finish(qp, pkt);
 }
 
