@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Ends of reliable connections in a guest that do what a test tells them (``rc_puppet.c``)."""
+
+from rxe_vm import Failed
+
+SUCCESS, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSH = 0, 1, 2, 4, 5
+REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_RETRY_EXC = 9, 10, 11, 12, 13
+
+# Asynchronous events (enum ibv_event_type).
+EVENTS = ("CQ_ERR", "QP_FATAL", "QP_REQ_ERR", "QP_ACCESS_ERR", "COMM_EST", "SQ_DRAINED", "PATH_MIG",
+          "PATH_MIG_ERR", "DEVICE_FATAL", "PORT_ACTIVE", "PORT_ERR", "LID_CHANGE", "PKEY_CHANGE",
+          "SM_CHANGE", "SRQ_ERR", "SRQ_LIMIT_REACHED", "QP_LAST_WQE_REACHED", "CLIENT_REREGISTER",
+          "GID_CHANGE", "WQ_FATAL")
+
+
+class Refused(Failed):
+    """A verb said no. ``errno`` says why."""
+
+    def __init__(self, message, errno):
+        super().__init__(message)
+        self.errno = errno
+
+
+class Puppet:
+    """A process with up to 64 ends, numbered by ``q``.
+
+    The numbers of what an end told about itself are in ``ends[q]``: qpn, psn, mtu, rkey, va, size
+    and gid.
+    """
+
+    def __init__(self, test, host, netns=None):
+        self.host = host
+        self.ends = {}
+        enter = ["ip", "netns", "exec", netns] if netns else []
+        self.command = host.spawn([*enter, test.program(host, "interop", "rc_puppet")], stdin=True)
+        self._answers = 0
+
+    def tell(self, verb, **arguments):
+        """Send a command without waiting for its answer."""
+        words = [verb] + [f"{name}={value}" for name, value in arguments.items()]
+        self.command.write((" ".join(words) + "\n").encode())
+
+    def answer(self, timeout=130):
+        """Wait for the answer to the oldest unanswered command; return it as a dict."""
+        timeout *= self.host.release.slow
+        line = self.command.wait_output(rf"\A(?:.*\n){{{self._answers}}}(.*)\n", timeout)[1]
+        self._answers += 1
+        kind, _, rest = line.partition(" ")
+        if kind != "ok":
+            number, _, text = rest.partition(" ")
+            raise Refused(f"{self.host}: {text}", int(number))
+        pairs = (word.split("=", 1) for word in rest.split())
+        return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in pairs}
+
+    def do(self, verb, **arguments):
+        """Send a command and return its answer, or raise Refused."""
+        self.tell(verb, **arguments)
+        return self.answer()
+
+    def open(self, q=0, **arguments):
+        """Open a device (dev=, gid=) and make a QP with its memory; return what it is."""
+        self.ends[q] = self.do("open", q=q, **arguments)
+        return self.ends[q]
+
+    def connect(self, peer, q=0):
+        """Connect an end to a peer: a dict with qpn, psn, gid and perhaps mtu, rkey, va."""
+        wanted = {name: peer[name] for name in ("qpn", "psn", "gid", "mtu", "rkey", "va") if name in peer}
+        self.do("connect", q=q, **wanted)
+
+    def state(self, q=0):
+        """Return the name of the QP's state."""
+        return self.do("state", q=q)["state"]
+
+    def events(self, q=0):
+        """Return the names of the asynchronous events that are there."""
+        found = []
+        while True:
+            word = self.do("event", q=q)
+            if "none" in word:
+                return found
+            found.append(EVENTS[word["event"]])
+
+    def quit(self):
+        """Let it end by itself; return its Result."""
+        self.command.close_stdin()
+        return self.command.wait(60 * self.host.release.slow)
+
+
+def pair(test, first, second, q=0, **arguments):
+    """Open an end on each of two puppets with the same arguments and connect them."""
+    ones = dict(arguments, gid=arguments.get("gid", test.gid(first.host)))
+    others = dict(arguments, gid=arguments.get("gid", test.gid(second.host)))
+    one = first.open(q=q, dev="rxe0", **ones)
+    other = second.open(q=q, dev="rxe0", **others)
+    first.connect(other, q=q)
+    second.connect(one, q=q)
