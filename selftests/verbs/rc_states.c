@@ -70,7 +70,6 @@ static void set_odd_values(struct states *s, struct ibv_qp_attr *want)
 	want->ah_attr.sl = 5;
 	want->ah_attr.grh.traffic_class = 0x68;
 	want->ah_attr.grh.flow_label = 0x12345;
-	want->ah_attr.grh.hop_limit = 33;
 	CHECK_RC(ibv_modify_qp(s->end.qp, want, IBV_QP_STATE | IBV_QP_AV |
 			       IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 			       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -89,6 +88,7 @@ static void set_odd_values(struct states *s, struct ibv_qp_attr *want)
 			       IBV_QP_ACCESS_FLAGS));
 }
 
+/* The core replaces the hop limit by the route's, so that one is not compared. */
 static void check_path(const struct ibv_ah_attr *got,
 		       const struct ibv_ah_attr *want)
 {
@@ -98,7 +98,6 @@ static void check_path(const struct ibv_ah_attr *got,
 	CHECK_EQ(got->grh.sgid_index, want->grh.sgid_index);
 	CHECK_EQ(got->grh.traffic_class, want->grh.traffic_class);
 	CHECK_EQ(got->grh.flow_label, want->grh.flow_label);
-	CHECK_EQ(got->grh.hop_limit, want->grh.hop_limit);
 	CHECK(!memcmp(&got->grh.dgid, &want->grh.dgid, sizeof(got->grh.dgid)));
 }
 
@@ -274,7 +273,9 @@ TEST_EACH(refused_value, bad_values)
 	rc = ibv_modify_qp(s.end.qp, &attr, mask);
 	if (!rc)
 		FAIL("accepted");
-	CHECK_EQ(rc, EINVAL);
+	/* The core says ENODATA of a place in the GID table that is empty. */
+	if (rc != EINVAL && !(rc == ENODATA && arg->spoil == gid_index))
+		FAIL("%s, not %s", strerror(rc), strerror(EINVAL));
 	CHECK_EQ(end_state(&s.end), arg->to - 1);
 	states_close(&s);
 }
@@ -506,7 +507,7 @@ TEST_F(pair, sqd_change_attributes)
 	attr.retry_cnt = 3;
 	attr.rnr_retry = 2;
 	attr.min_rnr_timer = 5;
-	attr.ah_attr.grh.hop_limit = 9;
+	attr.ah_attr.grh.traffic_class = 0x28;
 	CHECK_RC(ibv_modify_qp(a->qp, &attr, IBV_QP_TIMEOUT |
 			       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			       IBV_QP_MIN_RNR_TIMER | IBV_QP_AV));
@@ -516,7 +517,7 @@ TEST_F(pair, sqd_change_attributes)
 	CHECK_EQ(got.retry_cnt, 3);
 	CHECK_EQ(got.rnr_retry, 2);
 	CHECK_EQ(got.min_rnr_timer, 5);
-	CHECK_EQ(got.ah_attr.grh.hop_limit, 9);
+	CHECK_EQ(got.ah_attr.grh.traffic_class, 0x28);
 	CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
 	end_ping(a, &pair->b);
 	end_ping(&pair->b, a);
