@@ -8,10 +8,10 @@
 #include <linux/completion.h>
 #include <linux/debugfs.h>
 #include <linux/etherdevice.h>
+#include <linux/fs.h>
 #include <linux/module.h>
-#include <linux/mutex.h>
-#include <linux/seq_file.h>
 #include <linux/vmalloc.h>
+#include <linux/wait.h>
 
 #include "ktest.h"
 
@@ -35,6 +35,8 @@ MODULE_PARM_DESC(timeout_ms, "how long to wait for anything that must happen");
 
 static char *results;
 static size_t results_len;
+static bool results_complete;
+static DECLARE_WAIT_QUEUE_HEAD(results_wait);
 static struct dentry *debugfs_dir;
 
 /* The device under test; its removal waits until the tests are through. */
@@ -87,12 +89,15 @@ __printf(1, 2) static void say(const char *fmt, ...)
 {
 	size_t start = results_len;
 	va_list args;
+	int n;
 
 	va_start(args, fmt);
-	results_len += vscnprintf(results + results_len,
-				  RESULTS_SIZE - results_len, fmt, args);
+	n = vscnprintf(results + start, RESULTS_SIZE - start, fmt, args);
 	va_end(args);
 	pr_info("%s", results + start);
+	/* Pairs with results_read(). */
+	smp_store_release(&results_len, start + n);
+	wake_up(&results_wait);
 }
 
 /* A kernel consumer resolves link addresses itself: here it is our own. */
@@ -221,12 +226,25 @@ static struct ib_client client = {
 	.remove = remove_device,
 };
 
-static int results_show(struct seq_file *file, void *unused)
+/* A reader gets each result as it comes, and the end when all are there. */
+static ssize_t results_read(struct file *file, char __user *buf, size_t count,
+			    loff_t *pos)
 {
-	seq_write(file, results, results_len);
-	return 0;
+	int err;
+
+	err = wait_event_interruptible(results_wait,
+				       smp_load_acquire(&results_complete) ||
+				       *pos < smp_load_acquire(&results_len));
+	if (err)
+		return err;
+	return simple_read_from_buffer(buf, count, pos, results,
+				       smp_load_acquire(&results_len));
 }
-DEFINE_SHOW_ATTRIBUTE(results);
+
+static const struct file_operations results_fops = {
+	.owner = THIS_MODULE,
+	.read = results_read,
+};
 
 static int __init ktest_init(void)
 {
@@ -235,28 +253,31 @@ static int __init ktest_init(void)
 	results = vzalloc(RESULTS_SIZE);
 	if (!results)
 		return -ENOMEM;
+	debugfs_dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
+	debugfs_create_file("results", 0444, debugfs_dir, NULL, &results_fops);
 	err = ib_register_client(&client);
 	if (err)
 		goto err_results;
+
 	if (device)
 		run_all();
 	else
 		say("Bail out! no such device\n");
 	complete_all(&tests_done);
-
-	debugfs_dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file("results", 0444, debugfs_dir, NULL, &results_fops);
+	smp_store_release(&results_complete, true);
+	wake_up(&results_wait);
 	return 0;
 
 err_results:
+	debugfs_remove_recursive(debugfs_dir);
 	vfree(results);
 	return err;
 }
 
 static void __exit ktest_exit(void)
 {
-	debugfs_remove_recursive(debugfs_dir);
 	ib_unregister_client(&client);
+	debugfs_remove_recursive(debugfs_dir);
 	vfree(results);
 }
 

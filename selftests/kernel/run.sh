@@ -2,28 +2,42 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # Run the tests of verbs for kernel consumers on a device of this host, and
-# print the results as TAP: run.sh MODULE.ko [PARAMETER=VALUE...]
+# print the results as TAP, as they come: run.sh MODULE.ko [PARAMETER=VALUE...]
 # Parameters are the module's: dev=NAME only=PART gid_index=N timeout_ms=N
 # Exit status: 0 all passed, 1 not so, 4 the tests cannot be run here.
 
-set -eu
+set -u
 
 ko=${1:?name the test module}
 shift
 results=/sys/kernel/debug/rxng_ktest/results
+copy=$(mktemp)
+trap 'rm -f "$copy"' EXIT
 
-if [ -d /sys/module/rxng_ktest ]; then
-	echo "Bail out! rxng_ktest is loaded already"
+give_up()
+{
+	echo "Bail out! $*"
+	exit 4
+}
+
+[ ! -d /sys/module/rxng_ktest ] || give_up "rxng_ktest is loaded already"
+mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+modprobe -a ib_core || give_up "there is no RDMA in this kernel"
+
+# Loading it runs the tests.
+insmod "$ko" "$@" &
+loading=$!
+until [ -e "$results" ]; do
+	kill -0 "$loading" 2>/dev/null || give_up "$ko cannot be loaded"
+	sleep 0.05
+done
+tee "$copy" <"$results"
+wait "$loading" || give_up "$ko was not loaded"
+rmmod rxng_ktest || give_up "rxng_ktest cannot be unloaded"
+
+if grep -q '^Bail out!' "$copy"; then
 	exit 4
 fi
-mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
-modprobe -a ib_core || exit 4
-insmod "$ko" "$@" || exit 4
-output=$(cat "$results")
-rmmod rxng_ktest
-echo "$output"
-case $output in
-*"Bail out!"*) exit 4 ;;
-*"
-not ok "*) exit 1 ;;
-esac
+if grep -q '^not ok' "$copy"; then
+	exit 1
+fi
