@@ -74,6 +74,8 @@ static u32 icrc_skb(struct sk_buff *skb, u32 crc, unsigned int from,
 		return crc;
 	skb_prepare_seq_read(skb, from, to, &seq);
 	while ((n = skb_seq_read(done, &data, &seq))) {
+		/* The last block goes on to the end of its fragment. */
+		n = min(n, to - from - done);
 		crc = rxng_icrc_update(crc, data, n);
 		done += n;
 	}
