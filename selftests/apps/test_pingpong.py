@@ -1,37 +1,56 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""ibv_rc_pingpong between two hosts."""
+"""ibv_rc_pingpong between two hosts, with each byte of the payload checked."""
 
+import wire
 from runner import VmTestCase
 
 PORT = 18515
 
 
 class RcPingpong(VmTestCase):
-    """Polling, with events, and with the payload checked."""
+    """By polling, with events, over IPv4 and IPv6 GIDs, over a bad wire."""
 
     debug = True
 
-    def pingpong(self, *options, address=None):
-        """Run it on both hosts; return the client's output."""
+    def pingpong(self, size, count, *options, six=False):
+        """Run it on both hosts and check that it went to the end."""
         a, b = self.a, self.b
-        six = ":" in (address or "")
-        words = ["ibv_rc_pingpong", "-d", "rxe0", *options]
-        server = a.spawn([*words, "-g", self.gid(a, a.ipv6 if six else None)])
+        count = max(1, count // self.slow)
+        words = ["ibv_rc_pingpong", "-d", "rxe0", "-c", "-s", size, "-n", count, *options]
+        server = a.spawn([*words, "-g", self.gid(a, a.ipv6 if six else a.ipv4)])
         a.wait_port(PORT)
-        client = b.spawn([*words, "-g", self.gid(b, b.ipv6 if six else None), address or a.ipv4])
-        return self.together(client, server, timeout=self.limit * self.slow)[0].stdout
+        client = b.spawn([*words, "-g", self.gid(b, b.ipv6 if six else b.ipv4), a.ipv4])
+        for result in self.together(client, server, timeout=None):
+            self.assertIn(f"{count} iters", result.stdout)
 
     def test_polling(self):
-        self.assertIn("1000 iters", self.pingpong("-c"))
+        self.pingpong(4096, 1000)
 
     def test_events(self):
-        self.assertIn("1000 iters", self.pingpong("-c", "-e"))
+        self.pingpong(4096, 1000, "-e")
 
     def test_ipv6(self):
-        self.assertIn("1000 iters", self.pingpong("-c", address=self.a.ipv6))
+        self.pingpong(4096, 500, six=True)
 
-    def test_large(self):
-        self.assertIn("50 iters", self.pingpong("-c", "-s", "1000000", "-n", "50", "-m", "1024"))
+    def test_ipv6_events(self):
+        self.pingpong(100, 500, "-e", six=True)
+
+    def test_one_byte(self):
+        self.pingpong(1, 2000)
+
+    def test_one_megabyte(self):
+        self.pingpong(1 << 20, 20)
+
+    def test_small_mtu(self):
+        self.pingpong(5000, 200, "-m", "256")
 
     def test_many_receives(self):
-        self.assertIn("5000 iters", self.pingpong("-c", "-s", "16", "-r", "1000", "-n", "5000"))
+        self.pingpong(16, 2000, "-r", "1000")
+
+    def test_bad_wire(self):
+        wire.make_bad(self)
+        self.pingpong(65536, 100)
+
+    def test_bad_wire_events_ipv6(self):
+        wire.make_bad(self)
+        self.pingpong(20000, 200, "-e", six=True)

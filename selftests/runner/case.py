@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import unittest
 
+import perftest
 from rxe_vm import Failed, frames, release
 
 from . import builds, tap
@@ -130,13 +131,7 @@ class VmTestCase(TestCase):
 
     def gid(self, host, address=None, device="rxe0"):
         """Return the index of the GID of an address (10.77.0.N without one), once it is there."""
-        wanted = _gid_of(address or host.ipv4)
-        found = host.wait_for(
-            f"cd /sys/class/infiniband/{device}/ports/1 && for g in gids/*; do "
-            f"i=${{g#*/}}; read -r gid <$g && [ $gid = {wanted} ] && "
-            "read -r type 2>/dev/null <gid_attrs/types/$i && [ \"$type\" = 'RoCE v2' ] && "
-            "echo $i && exit; done; exit 1", timeout=20 * host.release.slow)
-        return int(found.stdout)
+        return perftest.gid_index(host, address or host.ipv4, device)
 
     def program(self, host, folder, name):
         """Return the path in the guest of a program made by ``selftests/FOLDER/Makefile``."""
@@ -187,12 +182,3 @@ def variants(cls, with_debug):
         for name in hosts:
             release.find(name)
         yield label, tuple(hosts)
-
-
-def _gid_of(address):
-    """Return an address as sysfs shows its GID."""
-    import ipaddress
-    ip = ipaddress.ip_address(address)
-    if ip.version == 4:
-        ip = ipaddress.ip_address(f"::ffff:{address}")
-    return ip.exploded
