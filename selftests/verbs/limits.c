@@ -501,6 +501,8 @@ TEST(attributes_agree)
 	CHECK(d->atomic_cap == IBV_ATOMIC_HCA || d->atomic_cap == IBV_ATOMIC_GLOB);
 	CHECK(d->page_size_cap & 4096);
 	CHECK(d->node_guid);
+	/* The core refuses alternate paths on Ethernet, whatever the driver. */
+	CHECK(!(d->device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG));
 	CHECK_EQ(host->port.link_layer, IBV_LINK_LAYER_ETHERNET);
 	CHECK_EQ(host->port.state, IBV_PORT_ACTIVE);
 	CHECK(host->port.active_mtu <= host->port.max_mtu);

@@ -234,9 +234,29 @@ TEST_F(pair, immediate_all_bits)
 		end_recv(&pair->b, i, NULL, 0);
 		end_send(&pair->a, &wr);
 		wc = wc_expect(pair->b.rcq, i, IBV_WC_SUCCESS);
-		CHECK_EQ(wc.wc_flags, IBV_WC_WITH_IMM);
+		CHECK_EQ(wc.wc_flags & ~IBV_WC_GRH, IBV_WC_WITH_IMM);
 		CHECK_EQ(ntohl(wc.imm_data), values[i]);
 		wc_expect(pair->a.scq, i, IBV_WC_SUCCESS);
+	}
+}
+
+/* A GRH comes with datagrams only. The other cases do not look at this bit. */
+TEST_F(pair, no_grh_flag)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct ibv_send_wr wr = send_wr(opcodes[i], i, NULL, 0,
+						IBV_SEND_SIGNALED);
+
+		end_recv(&pair->b, i, NULL, 0);
+		end_send(&pair->a, &wr);
+		CHECK_EQ(wc_expect(pair->b.rcq, i, IBV_WC_SUCCESS).wc_flags,
+			 i ? IBV_WC_WITH_IMM : 0);
+		CHECK_EQ(wc_expect(pair->a.scq, i, IBV_WC_SUCCESS).wc_flags, 0);
 	}
 }
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The verbs tests in C, with both ends on one device of one host."""
+
+import re
+
+from runner import SELFTESTS, VmTestCase
+
+
+class Verbs(VmTestCase):
+    """One test for each program of the Makefile."""
+
+    hosts = 1
+    debug = True
+
+
+def _add_tests():
+    text = (SELFTESTS / "verbs" / "Makefile").read_text()
+    for name in re.search(r"^programs := (.*)$", text, re.MULTILINE)[1].split():
+        def test(self, program=name):
+            self.run_program(self.a, "verbs", program, "--dev", "rxe0")
+        setattr(Verbs, f"test_{name}", test)
+
+
+_add_tests()
