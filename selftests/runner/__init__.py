@@ -26,6 +26,7 @@ BUILD = REPO / "build" / "selftests"
 if str(REPO / "tools") not in sys.path:
     sys.path.insert(0, str(REPO / "tools"))
 
+from . import builds  # noqa: E402
 from .case import TestCase, VmTestCase, limit  # noqa: E402
 
-__all__ = ["BUILD", "REPO", "SELFTESTS", "TestCase", "VmTestCase", "limit"]
+__all__ = ["BUILD", "REPO", "SELFTESTS", "TestCase", "VmTestCase", "builds", "limit"]

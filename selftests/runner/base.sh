@@ -160,13 +160,18 @@ if [ "$nic" != eth0 ]; then
 	echo "renamed: $nic to eth0"
 	ip link set "$nic" down && ip link set "$nic" name eth0 || fail "$nic cannot be renamed to eth0"
 fi
-case $(tc qdisc show dev lo) in
-"" | *" noqueue "*) ;;
-*)
-	echo "removed: queueing discipline on lo"
-	tc qdisc del dev lo root
-	;;
-esac
+tc qdisc show | while read -r _ kind _ _ name _; do
+	case $name:$kind in
+	lo:noqueue | eth0:mq | eth0:fq | eth0:fq_codel | eth0:pfifo_fast) continue ;;
+	lo:* | eth0:ingress | eth0:clsact | eth0:netem | eth0:tbf) ;;
+	*) continue ;;
+	esac
+	echo "removed: $kind on $name"
+	case $kind in
+	ingress | clsact) tc qdisc del dev "$name" "$kind" ;;
+	*) tc qdisc del dev "$name" root ;;
+	esac
+done
 if [ "$(eth0_state)" != "$(want_eth0)" ]; then
 	echo "changed: eth0 was $(eth0_state | tr '\n' ' ')"
 	repair_eth0

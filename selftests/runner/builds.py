@@ -32,8 +32,8 @@ def run(what, argv):
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     with open(log, "wb") as handle:
-        child = subprocess.Popen(argv, cwd=REPO, stdin=subprocess.DEVNULL, stdout=handle,
-                                 stderr=subprocess.STDOUT, start_new_session=True)
+        child = subprocess.Popen([str(word) for word in argv], cwd=REPO, stdin=subprocess.DEVNULL,
+                                 stdout=handle, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             status = child.wait()
         except BaseException:

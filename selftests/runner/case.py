@@ -46,8 +46,9 @@ class TestCase(unittest.TestCase):
     def run_tap_here(self, argv, env=None, cwd=None):
         """Run a program on this machine that prints TAP; each of its cases becomes a result."""
         reader = tap.Reader(self.report)
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd,
-                              stdin=subprocess.DEVNULL, start_new_session=True) as child:
+        words = [str(word) for word in argv]
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=env, cwd=cwd, start_new_session=True) as child:
             try:
                 for line in child.stdout:
                     reader.feed(line.decode(errors="replace"))
@@ -55,7 +56,7 @@ class TestCase(unittest.TestCase):
             except BaseException:
                 builds.kill_group(child)
                 raise
-        self._end_tap(reader, shlex.join(map(str, argv)), status)
+        self._end_tap(reader, shlex.join(words), status)
 
     def _end_tap(self, reader, what, status=0, error=""):
         wrong = reader.end()
