@@ -93,7 +93,9 @@ class Host:
     def _command(self, initrd_path, agent, monitor, network):
         line = ["console=ttyS0", "loglevel=5", "panic=-1", "oops=panic", "mitigations=off",
                 "net.ifnames=0", "printk.devkmsg=on", "rdinit=/init",
-                # A busy machine starves a virtual processor now and then.
+                # A busy machine starves a virtual processor now and then: neither the timer check
+                # of the boot nor the stall detectors may take that for a fault.
+                "no_timer_check",
                 "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
                 accel.kernel_arguments(self.kind), self.kernel.arguments, self.arguments]
         command = [
