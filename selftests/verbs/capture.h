@@ -26,6 +26,9 @@ struct rings {
 /* A pair whose first end's rings are in hand. */
 struct pair *rings_pair(const struct param *param, struct rings *rings);
 
+/* From now on munmap() of a caught mapping does nothing. */
+void keep_mappings(void);
+
 void *ring_slot(const struct ring *ring, uint32_t index);
 /* Put a request at the producer's place and move it on; no doorbell. */
 void ring_put(struct ring *ring, const void *wqe, size_t bytes);

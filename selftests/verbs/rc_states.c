@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* What the states mean: attributes, posting, draining, resetting. */
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "states.h"
@@ -451,7 +453,46 @@ TEST_F(pair, sqd_waits_for_flight)
 	end_ping(a, b);
 }
 
-#define LOAD 60
+struct load {
+	struct end *end;
+	struct buf *src, *dst;
+	unsigned int posted, seen;
+	bool done;
+};
+
+/* Keep the send queue busy, whatever the state. */
+static void *keep_posting(void *arg)
+{
+	struct load *l = arg;
+
+	while (!__atomic_load_n(&l->done, __ATOMIC_ACQUIRE)) {
+		struct ibv_sge sge = buf_sge(l->src, 0,
+					     l->posted * 977 % 60000);
+		struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, l->posted,
+						&sge, 1, IBV_SEND_SIGNALED);
+
+		if (l->posted - __atomic_load_n(&l->seen, __ATOMIC_ACQUIRE) >=
+		    50) {
+			sched_yield();
+			continue;
+		}
+		wr_remote(&wr, buf_addr(l->dst, 0), l->dst->mr->rkey);
+		CHECK_RC(end_try_send(l->end, &wr));
+		l->posted++;
+	}
+	return NULL;
+}
+
+static void take_done(struct load *l)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(l->end->scq, 1, &wc)) {
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.wr_id, l->seen);
+		__atomic_fetch_add(&l->seen, 1, __ATOMIC_RELEASE);
+	}
+}
 
 /*
  * In the middle of much work: what was begun is finished before the event, the
@@ -460,38 +501,38 @@ TEST_F(pair, sqd_waits_for_flight)
 TEST_F(pair, sqd_under_load)
 {
 	struct end *a = &pair->a, *b = &pair->b;
-	struct buf *src = buf_new(a->host->pd, 65536, ALL_ACCESS);
-	struct buf *dst = buf_new(b->host->pd, 65536, ALL_ACCESS);
-	unsigned int round, rounds = tap_rounds(50), i, done;
-	struct ibv_wc wc;
+	struct load l = { .end = a };
+	unsigned int round, rounds = tap_rounds(100);
+	pthread_t poster;
 
+	l.src = buf_new(a->host->pd, 65536, ALL_ACCESS);
+	l.dst = buf_new(b->host->pd, 65536, ALL_ACCESS);
+	CHECK_RC(pthread_create(&poster, NULL, keep_posting, &l));
 	for (round = 0; round < rounds; round++) {
-		for (i = 0; i < LOAD; i++) {
-			struct ibv_sge sge = buf_sge(src, 0, 1 + 97 * i * round
-						     % 60000);
-			struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, i,
-							&sge, 1,
-							IBV_SEND_SIGNALED);
+		unsigned int seen = l.seen;
+		uint64_t until = deadline();
 
-			wr_remote(&wr, buf_addr(dst, 0), dst->mr->rkey);
-			end_send(a, &wr);
+		while (l.seen < seen + 10) {
+			take_done(&l);
+			if (deadline_over(until))
+				FAIL("no completion in round %u", round);
 		}
 		CHECK_RC(drain(a, 1));
 		host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
-		for (done = 0; ibv_poll_cq(a->scq, 1, &wc); done++) {
-			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-			CHECK_EQ(wc.wr_id, done);
-		}
+		take_done(&l);
+		end_ping(b, a);
 		end_ping(b, a);
 		wc_none(a->scq);
 		CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
-		for (; done < LOAD; done++)
-			wc_expect(a->scq, done, IBV_WC_SUCCESS);
-		wc_none(a->scq);
 	}
+	__atomic_store_n(&l.done, true, __ATOMIC_RELEASE);
+	CHECK_RC(pthread_join(poster, NULL));
+	while (l.seen < l.posted)
+		wc_expect(a->scq, l.seen++, IBV_WC_SUCCESS);
+	wc_none(a->scq);
 	host_expect_quiet(a->host);
-	buf_free(src);
-	buf_free(dst);
+	buf_free(l.src);
+	buf_free(l.dst);
 }
 
 /* Drained, changed, and on: that is what the state is for. */

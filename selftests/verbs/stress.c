@@ -55,7 +55,13 @@ static void load_close(struct load *l)
 	pair_teardown(l->pair);
 }
 
-/* Post until the queue is full or refuses. */
+/*
+ * Post FILL requests, or until the queue is full or refuses. Whoever drains the
+ * completion queues after each call never sees them overrun: the send queue
+ * holds no more than as many again.
+ */
+#define FILL 60
+
 static void load_fill(struct load *l)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
@@ -64,6 +70,7 @@ static void load_fill(struct load *l)
 	};
 	struct ibv_sge sge, into = buf_sge(l->remote, 0, LOAD_BYTES);
 	struct ibv_send_wr wr;
+	unsigned int n = 0;
 
 	do {
 		enum ibv_wr_opcode opcode = opcodes[l->id % 5];
@@ -80,7 +87,7 @@ static void load_fill(struct load *l)
 		if (opcode == IBV_WR_SEND ||
 		    opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 			end_try_recv(&l->pair->b, l->id, &into, 1);
-	} while (!end_try_send(&l->pair->a, &wr));
+	} while (!end_try_send(&l->pair->a, &wr) && ++n < FILL);
 }
 
 /* Take what is there; the number. */
@@ -337,10 +344,12 @@ static void objects_work(struct objects *o)
 	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_READ, 1, &sge, 1,
 					IBV_SEND_SIGNALED);
 
+	int i;
+
 	wr_remote(&wr, (uintptr_t)o->mr->addr, o->mr->rkey);
 	end_recv(&o->end, 1, &sge, 1);
-	while (!end_try_send(&o->end, &wr))
-		;
+	for (i = 0; i < FILL; i++)
+		end_try_send(&o->end, &wr);
 }
 
 /* Try in this order over and over: EBUSY just while something uses it. */
