@@ -116,6 +116,8 @@ static enum rxng_req_verdict local_verdict(const struct rxng_req *r,
 {
 	if (wqe->flags & RXNG_SWQE_BARRIER && r->una_idx != r->cur)
 		return RXNG_REQ_WAIT;
+	if (wqe->flags & RXNG_SWQE_FENCE && r->rd_used)
+		return RXNG_REQ_WAIT;
 	return RXNG_REQ_LOCAL;
 }
 

@@ -434,6 +434,43 @@ REQUEST(rxng_req_next__barrier_waits_for_a_read)
 	CHECK_EQ(next(bench), RXNG_REQ_LOCAL);
 }
 
+/* A fence holds a local operation up as it does all others (10.8.3.3). */
+REQUEST(rxng_req_next__fenced_local_operation)
+{
+	POST(READ, 1, 0);
+	POST(SEND, 1, 0);
+	POST(LOCAL, 0, RXNG_SWQE_FENCE);
+	SENDS(READ, 0x100, 1);
+	SENDS(SEND, 0x101, 1);
+	WAITS();
+	GIVES(read_resp(bench, 0x100, 1, ONLY, 1), READ);
+	CHECK_EQ(next(bench), RXNG_REQ_LOCAL);
+}
+
+/* A request that was refused when it was fetched waits for its turn. */
+REQUEST(rxng_req_next__posted_as_failed)
+{
+	struct rxng_swqe *wqe;
+
+	POST(SEND, 1, 0);
+	POST(LOCAL, 0, 0);
+	wqe = POST(SEND, 1, 0);
+	wqe->state = RXNG_SWQE_FAILED;
+	wqe->status = RXNG_WC_LOC_LEN_ERR;
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x100, 1);
+	CHECK_EQ(next(bench), RXNG_REQ_LOCAL);
+	rxng_req_local_done(&bench->r);
+	IDLE();
+	FAILED(0);
+	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
+	SENDS(SEND, 0x100, 1);
+	IDLE();
+	GIVES(ack(bench, 0x100), PROGRESS);
+	SUCCEEDED(2);
+	FAILED(RXNG_WC_LOC_LEN_ERR);
+}
+
 REQUEST(rxng_req_next__rnr_wait_stops_everything)
 {
 	POST(SEND, 1, 0);
