@@ -39,6 +39,10 @@ void ask_post(struct end *e)
 		};
 		if (work->trouble == TROUBLE_BAD_RKEY)
 			slot->wqe.rkey ^= 0x100;
+		if (work->trouble == TROUBLE_REFUSED) {
+			slot->wqe.state = RXNG_SWQE_FAILED;
+			slot->wqe.status = RXNG_WC_LOC_LEN_ERR;
+		}
 		trace(e->w, e->me, "posts %u: kind %u flags %02x len %u",
 		      e->posted, work->kind, work->flags, work->length);
 		e->posted++;
@@ -85,6 +89,8 @@ static void local_operation(struct end *e)
 	if (work->flags & RXNG_SWQE_BARRIER && e->retired != n)
 		broken(e->w, "%c: operation %u ran before %u had ended",
 		       "AB"[e->me], n, e->retired);
+	if (work->flags & RXNG_SWQE_FENCE)
+		oracle_fence(e, work);
 	if (n && !e->plan->work[n - 1].completed &&
 	    !e->plan->work[n - 1].sent && !e->plan->work[n - 1].local_done)
 		broken(e->w, "%c: local operation %u overtook %u",

@@ -70,13 +70,32 @@ static u32 faults_since_una(const struct end *e)
 	return e->faults - e->faults_at[e->una_at[at]];
 }
 
+/* READs and atomics that were posted before @work and are not answered. */
+static u32 unanswered_before(const struct end *e, const struct work *work)
+{
+	u32 count = 0, i;
+
+	for (i = e->retired; i < work - e->plan->work; i++)
+		count += rxng_kind_has_response(e->plan->work[i].kind);
+	return count;
+}
+
+void oracle_fence(struct end *e, const struct work *work)
+{
+	u32 n = unanswered_before(e, work);
+
+	if (work->flags & RXNG_SWQE_FENCE && n)
+		broken(e->w, "%c: fenced %u goes before %u READs are answered",
+		       "AB"[e->me], (u32)(work - e->plan->work), n);
+}
+
 /* Before @n of the described packets leave. */
 void oracle_first_send(struct end *e, struct work *work,
 		       const struct rxng_pkt *pkt, u32 n)
 {
 	u32 me = work - e->plan->work;
 	u32 at = (pkt->psn - e->plan->first_psn) & RXNG_PSN_MASK;
-	u32 under_way = 0, i, una;
+	u32 under_way = unanswered_before(e, work), i, una;
 
 	if (!n)
 		return;
@@ -87,12 +106,8 @@ void oracle_first_send(struct end *e, struct work *work,
 
 		if (other->kind != RXNG_KIND_NONE && !other->sent)
 			broken(e->w, "%c: %u overtook %u", "AB"[e->me], me, i);
-		if (rxng_kind_has_response(other->kind))
-			under_way++;
 	}
-	if (work->flags & RXNG_SWQE_FENCE && under_way)
-		broken(e->w, "%c: fenced %u goes before %u READs are answered",
-		       "AB"[e->me], me, under_way);
+	oracle_fence(e, work);
 	if (rxng_kind_has_response(work->kind) &&
 	    under_way + 1 > e->plan->max_rd)
 		broken(e->w, "%c: %u READs and atomics under way, not %u",
@@ -235,6 +250,7 @@ static void check_error(struct end *e, u32 n, enum rxng_status status)
 		[TROUBLE_TOO_LONG] = RXNG_WC_REM_INV_REQ_ERR,
 		[TROUBLE_BAD_LKEY] = RXNG_WC_LOC_PROT_ERR,
 		[TROUBLE_LOCAL] = RXNG_WC_LOC_QP_OP_ERR,
+		[TROUBLE_REFUSED] = RXNG_WC_LOC_LEN_ERR,
 	};
 	const struct work *work = &e->plan->work[n];
 

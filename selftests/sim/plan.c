@@ -125,6 +125,8 @@ static void draw_flags(struct work *work)
 	if (work->kind == RXNG_KIND_NONE) {
 		if (percent(50))
 			work->flags |= RXNG_SWQE_BARRIER;
+		if (percent(25))
+			work->flags |= RXNG_SWQE_FENCE;
 		return;
 	}
 	if (percent(12))
@@ -223,6 +225,10 @@ static void draw_trouble(struct side_plan *s, struct side_plan *peer)
 	u32 n = draw(s->nwork);
 	struct work *work = &s->work[n];
 
+	if (percent(20)) {
+		work->trouble = TROUBLE_REFUSED;
+		return;
+	}
 	switch (work->kind) {
 	case RXNG_KIND_NONE:
 		work->trouble = TROUBLE_LOCAL;

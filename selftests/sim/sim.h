@@ -43,6 +43,7 @@ enum trouble {
 	TROUBLE_TOO_LONG,	/* for the receive that it meets */
 	TROUBLE_BAD_LKEY,	/* found at byte @trouble_at */
 	TROUBLE_LOCAL,		/* the local operation fails */
+	TROUBLE_REFUSED,	/* found when it was fetched from the ring */
 };
 
 struct work {
@@ -256,6 +257,7 @@ void broken(const struct world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 u64 oracle_rnr_ns(u8 code);
 void oracle_check(struct end *e);
+void oracle_fence(struct end *e, const struct work *work);
 void oracle_first_send(struct end *e, struct work *work,
 		       const struct rxng_pkt *pkt, u32 n);
 void oracle_retry(struct end *e);
