@@ -18,13 +18,39 @@ REQUEST(rxng_req_reset__forgets)
 	CHECK_EQ(bench->r.head, 77);
 }
 
-REQUEST(rxng_req_start__refills_retries)
+/* All of the last connection is forgotten, whatever it was in. */
+REQUEST(rxng_req_start__forgets)
 {
-	bench->r.retry_left = 0;
-	bench->r.rnr_left = 0;
+	struct rxng_req clean;
+
 	rxng_req_start(&bench->r, 0xabc);
-	CHECK_EQ(bench->r.retry_left, 7);
-	CHECK_EQ(bench->r.rnr_left, 6);
+	clean = bench->r;
+	POST(SEND, 1, 0);
+	POST(READ, 1000, 0);
+	POST(SEND, 4000, 0);
+	bench->max_pkts = 5;
+	SENDS(SEND, 0xabc, 1);
+	GIVES(aeth(bench, 0xabc, RXNG_AETH_ACK | 5, 1), PROGRESS);
+	SENDS(READ, 0xabd, 1);
+	SENDS(SEND, 0xac1, 5);
+	GIVES(read_resp(bench, 0xabd, 1, FIRST, 256), READ);
+	bench->now = bench->r.deadline;
+	CHECK_EQ(rxng_req_timeout(&bench->r, bench->now, false),
+		 RXNG_COMP_RETRY);
+	SENDS(READ, 0xabe, 1);
+	GIVES(ack(bench, 0xac1), RETRY);
+	SENDS(READ, 0xabe, 1);
+	SENDS(SEND, 0xac1, 5);
+	GIVES(rnr(bench, 0xabe, 1), RNR);
+	bench->r.draining = true;
+	rxng_req_reset(&bench->r, clean.head);
+	rxng_req_start(&bench->r, 0xabc);
+	CHECK(!memcmp(&clean, &bench->r, sizeof(clean)));
+}
+
+REQUEST(rxng_req_start__first_psn)
+{
+	rxng_req_start(&bench->r, 0xabc);
 	POST(SEND, 1, 0);
 	SENDS(SEND, 0xabc, 1);
 }
