@@ -15,6 +15,7 @@ static void progress(struct rxng_req *r, u64 now)
 	r->rnr_left = r->rnr_retry;
 	r->backoff = 0;
 	r->gap_seen = false;
+	r->nak_until = 0;
 	rxng_req_restart_timer(r, now);
 }
 
@@ -93,15 +94,20 @@ static enum rxng_comp_verdict fail(struct rxng_req *r, enum rxng_status status)
 	return RXNG_COMP_FAILED;
 }
 
+static enum rxng_comp_verdict send_again(struct rxng_req *r)
+{
+	r->deadline = 0;
+	rxng_req_step_back(r);
+	return RXNG_COMP_RETRY;
+}
+
 /* Send again from @una on; each time without progress costs a retry. */
 static enum rxng_comp_verdict retry(struct rxng_req *r)
 {
 	if (!r->retry_left)
 		return fail(r, RXNG_WC_RETRY_EXC_ERR);
 	r->retry_left--;
-	r->deadline = 0;
-	rxng_req_step_back(r);
-	return RXNG_COMP_RETRY;
+	return send_again(r);
 }
 
 static bool sent_beyond_una(const struct rxng_req *r)
@@ -133,6 +139,7 @@ static void take_credits(struct rxng_req *r, const struct rxng_pkt *pkt)
 		r->lsn = rxng_psn_add(pkt->msn, rxng_credits_decode(code));
 }
 
+/* The packet itself arrived, so that transport retries start afresh. */
 static enum rxng_comp_verdict rnr_nak(struct rxng_req *r, u8 syndrome, u64 now)
 {
 	if (r->rnr_until)
@@ -141,19 +148,35 @@ static enum rxng_comp_verdict rnr_nak(struct rxng_req *r, u8 syndrome, u64 now)
 		return fail(r, RXNG_WC_RNR_RETRY_EXC_ERR);
 	if (r->rnr_retry != RXNG_RNR_FOREVER)
 		r->rnr_left--;
+	r->retry_left = r->retry_cnt;
+	r->backoff = 0;
+	r->nak_until = 0;
 	r->rnr_until = now + rxng_rnr_ns(syndrome & RXNG_AETH_VALUE_MASK);
 	r->deadline = 0;
 	rxng_req_step_back(r);
 	return RXNG_COMP_RNR;
 }
 
-static enum rxng_comp_verdict nak(struct rxng_req *r, u8 code)
+/*
+ * Packets that change places on the way bring several NAKs of the same packet
+ * within a round trip. Each sends again, but they count as one retry: a peer
+ * that answers is not lost.
+ */
+static enum rxng_comp_verdict nak_sequence(struct rxng_req *r, u64 now)
+{
+	if (r->rnr_until || !sent_beyond_una(r))
+		return RXNG_COMP_PROGRESS;
+	if (now < r->nak_until)
+		return send_again(r);
+	r->nak_until = now + RXNG_MIN_TIMEOUT_NS;
+	return retry(r);
+}
+
+static enum rxng_comp_verdict nak(struct rxng_req *r, u8 code, u64 now)
 {
 	switch (code) {
 	case RXNG_NAK_PSN:
-		if (r->rnr_until || !sent_beyond_una(r))
-			return RXNG_COMP_PROGRESS;
-		return retry(r);
+		return nak_sequence(r, now);
 	case RXNG_NAK_INV_REQ:
 		return fail(r, RXNG_WC_REM_INV_REQ_ERR);
 	case RXNG_NAK_REM_ACC:
@@ -184,7 +207,7 @@ static enum rxng_comp_verdict acknowledgement(struct rxng_req *r,
 	if (type == RXNG_AETH_RNR)
 		return rnr_nak(r, pkt->syndrome, now);
 	if (type == RXNG_AETH_NAK)
-		return nak(r, pkt->syndrome & RXNG_AETH_VALUE_MASK);
+		return nak(r, pkt->syndrome & RXNG_AETH_VALUE_MASK, now);
 	return fail(r, RXNG_WC_BAD_RESP_ERR);
 }
 

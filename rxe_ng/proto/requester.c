@@ -39,6 +39,7 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->lsn = 0;
 	r->credits = false;
 	r->gap_seen = false;
+	r->nak_until = 0;
 	r->read_restart = psn;
 	r->rd_used = 0;
 	r->retry_left = r->retry_cnt;

@@ -122,6 +122,7 @@ struct rxng_swqe {
  * @credits: the peer counts credits
  * @draining: start no new message (SQD)
  * @gap_seen: a lost response was already acted on since the last progress
+ * @nak_until: more NAKs of the same packet before this time are not counted
  * @read_restart: PSN at which a READ was last asked for again
  * @rd_used: READ and atomic requests outstanding
  * @max_rd_atomic: how many may be
@@ -156,6 +157,7 @@ struct rxng_req {
 	bool credits;
 	bool draining;
 	bool gap_seen;
+	u64 nak_until;
 	u32 read_restart;
 	u32 rd_used;
 	u32 max_rd_atomic;

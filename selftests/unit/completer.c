@@ -225,6 +225,7 @@ REQUEST(rxng_req_response__nak_sequence)
 	GIVES(nak(bench, 0x102, RXNG_NAK_PSN), PROGRESS);
 	CHECK_EQ(bench->r.retry_left, 6);
 	SENDS(SEND, 0x102, 3);
+	bench->now += 5 * MS;
 	GIVES(nak(bench, 0x102, RXNG_NAK_PSN), RETRY);
 	CHECK_EQ(bench->r.retry_left, 5);
 	SENDS(SEND, 0x102, 3);
@@ -244,7 +245,42 @@ REQUEST(rxng_req_response__nak_sequence_uses_retries_up)
 	for (i = 0; i < 3; i++) {
 		GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
 		SENDS(SEND, 0x100, 1);
+		bench->now += RXNG_MIN_TIMEOUT_NS;
 	}
+	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), FAILED);
+	FAILED(RXNG_WC_RETRY_EXC_ERR);
+}
+
+/* A storm of NAKs of one packet, as disorder makes it, is one retry. */
+REQUEST(rxng_req_response__nak_sequence_storm)
+{
+	u32 i;
+
+	POST(SEND, 1, 0);
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x100, 1);
+	SENDS(SEND, 0x101, 1);
+	for (i = 0; i < 100; i++) {
+		GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
+		SENDS(SEND, 0x100, 1);
+		SENDS(SEND, 0x101, 1);
+		bench->now += 10 * US;
+	}
+	CHECK_EQ(bench->r.retry_left, 6);
+	/* Another packet is another matter. */
+	GIVES(nak(bench, 0x101, RXNG_NAK_PSN), RETRY);
+	CHECK_EQ(bench->r.retry_left, 6);
+	SENDS(SEND, 0x101, 1);
+	GIVES(ack(bench, 0x101), PROGRESS);
+	CHECK_EQ(bench->r.retry_left, 7);
+}
+
+REQUEST(rxng_req_response__nak_sequence_without_retries)
+{
+	bench->r.retry_cnt = 0;
+	rxng_req_start(&bench->r, 0x100);
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x100, 1);
 	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), FAILED);
 	FAILED(RXNG_WC_RETRY_EXC_ERR);
 }
@@ -367,15 +403,26 @@ REQUEST(rxng_req_response__rnr_retries_come_back)
 	FAILED(RXNG_WC_RNR_RETRY_EXC_ERR);
 }
 
-/* RNR NAKs do not use up the retries of lost packets, nor refill them. */
-REQUEST(rxng_req_response__rnr_and_retries_are_apart)
+/*
+ * An RNR NAK says that the packet arrived: a peer that is not ready for long
+ * is not lost, however many packets are lost meanwhile. A sequence error says
+ * nothing of receives.
+ */
+REQUEST(rxng_req_response__rnr_refills_retries)
 {
 	POST(SEND, 1, 0);
 	SENDS(SEND, 0x100, 1);
-	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
+	bench->now = bench->r.deadline;
+	CHECK_EQ(rxng_req_timeout(&bench->r, bench->now, false),
+		 RXNG_COMP_RETRY);
 	SENDS(SEND, 0x100, 1);
 	GIVES(rnr(bench, 0x100, 1), RNR);
-	CHECK_EQ(bench->r.retry_left, 6);
+	CHECK_EQ(bench->r.retry_left, 7);
+	CHECK_EQ(bench->r.rnr_left, 5);
+	bench->now = bench->r.rnr_until;
+	SENDS(SEND, 0x100, 1);
+	CHECK_EQ(bench->r.deadline, bench->now + BENCH_TIMEOUT);
+	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
 	CHECK_EQ(bench->r.rnr_left, 5);
 }
 
