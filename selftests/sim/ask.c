@@ -208,6 +208,7 @@ void ask_response(struct end *e, const struct rxng_pkt *pkt,
 	u32 offset = ~0u;
 	u8 code = pkt->syndrome & RXNG_AETH_VALUE_MASK;
 	enum rxng_comp_verdict v;
+	bool nak;
 
 	v = rxng_req_response(&e->req, pkt, w->now, &offset);
 	switch (v) {
@@ -217,18 +218,21 @@ void ask_response(struct end *e, const struct rxng_pkt *pkt,
 	case RXNG_COMP_PROGRESS:
 		break;
 	case RXNG_COMP_RETRY:
-		if (pkt->kind == RXNG_KIND_ACK &&
-		    (pkt->syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_NAK)
+		/* A NAK behind a READ without its data is an implied one. */
+		nak = pkt->kind == RXNG_KIND_ACK && pkt->psn == e->req.una &&
+		      pkt->syndrome == (RXNG_AETH_NAK | RXNG_NAK_PSN);
+		if (nak)
 			totals.naks++;
 		else
 			totals.implied++;
 		trace(w, e->me, "retries: %u left", e->req.retry_left);
-		oracle_retry(e);
+		oracle_retry(e, nak);
 		break;
 	case RXNG_COMP_RNR:
 		totals.rnrs++;
 		e->quiet_until = w->now + oracle_rnr_ns(code);
 		trace(w, e->me, "waits for a receive");
+		oracle_rnr(e);
 		break;
 	case RXNG_COMP_READ:
 		place_read(e, pkt, payload, offset);
@@ -241,10 +245,6 @@ void ask_response(struct end *e, const struct rxng_pkt *pkt,
 		break;
 	}
 	oracle_check(e);
-	if (pkt->kind == RXNG_KIND_ACK &&
-	    (pkt->syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_RNR &&
-	    pkt->psn == e->req.una)
-		e->rnrs++;
 	ask_retire(e);
 }
 
@@ -258,7 +258,7 @@ void ask_timer(struct end *e)
 		totals.timeouts++;
 		trace(e->w, e->me, "times out: %u retries left",
 		      e->req.retry_left);
-		oracle_retry(e);
+		oracle_retry(e, false);
 	}
 	oracle_check(e);
 	ask_retire(e);

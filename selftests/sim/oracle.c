@@ -41,8 +41,20 @@ static void track_una(struct end *e)
 	if (rxng_psn_diff(e->req.una, e->last_una) < 0)
 		broken(e->w, "%c: una went back", "AB"[e->me]);
 	e->last_una = e->req.una;
+	e->una_since = e->w->now;
 	e->retries = 0;
 	e->rnrs = 0;
+	e->nak_counts_at = 0;
+}
+
+/* The peer has the packet, but no receive for it. */
+void oracle_rnr(struct end *e)
+{
+	track_una(e);
+	e->una_since = e->w->now;
+	e->retries = 0;
+	e->nak_counts_at = 0;
+	e->rnrs++;
 }
 
 void oracle_check(struct end *e)
@@ -128,10 +140,14 @@ void oracle_first_send(struct end *e, struct work *work,
 	}
 }
 
-void oracle_retry(struct end *e)
+/* NAKs of one packet count once in the shortest timeout. */
+void oracle_retry(struct end *e, bool nak)
 {
 	track_una(e);
-	e->retries++;
+	if (!nak || e->w->now >= e->nak_counts_at)
+		e->retries++;
+	if (nak && e->w->now >= e->nak_counts_at)
+		e->nak_counts_at = e->w->now + RXNG_MIN_TIMEOUT_NS;
 	if (e->retries > e->plan->retry_cnt)
 		broken(e->w, "%c: more retries than allowed", "AB"[e->me]);
 	if (!faults_since_una(e) && !e->peer->error)
@@ -238,9 +254,16 @@ static void check_retry_exceeded(struct end *e, u32 n)
 	if (e->retries != e->plan->retry_cnt)
 		broken(e->w, "%c: %u gives up after %u retries", "AB"[e->me],
 		       n, e->retries);
-	if (!e->peer->error && faults_since_una(e) <= e->plan->retry_cnt)
+	if (e->peer->error)
+		return;
+	if (faults_since_una(e) <= e->plan->retry_cnt)
 		broken(e->w, "%c: %u gives up after %u faults", "AB"[e->me], n,
 		       faults_since_una(e));
+	/* Timeouts or NAKs, each kind at its pace. */
+	if (e->w->now - e->una_since <
+	    e->plan->retry_cnt / 3 * RXNG_MIN_TIMEOUT_NS)
+		broken(e->w, "%c: %u gives up after %llu us", "AB"[e->me], n,
+		       (unsigned long long)(e->w->now - e->una_since) / US);
 }
 
 static void check_error(struct end *e, u32 n, enum rxng_status status)
@@ -262,7 +285,7 @@ static void check_error(struct end *e, u32 n, enum rxng_status status)
 	case RXNG_WC_RNR_RETRY_EXC_ERR:
 		if (e->plan->rnr_retry == RXNG_RNR_FOREVER)
 			broken(e->w, "%c: for ever has an end", "AB"[e->me]);
-		if (e->rnrs <= e->plan->rnr_retry)
+		if (e->rnrs != e->plan->rnr_retry)
 			broken(e->w, "%c: %u gives up after %u RNR NAKs",
 			       "AB"[e->me], n, e->rnrs);
 		break;

@@ -167,6 +167,8 @@ struct end {
 	u32 last_una;
 	u32 retries;		/* since una moved */
 	u32 rnrs;
+	u64 una_since;
+	u64 nak_counts_at;
 	u64 quiet_until;
 	u32 faults;		/* on the way of its requests and their answers */
 	u32 executed;		/* works of the peer that were executed here */
@@ -260,7 +262,8 @@ void oracle_check(struct end *e);
 void oracle_fence(struct end *e, const struct work *work);
 void oracle_first_send(struct end *e, struct work *work,
 		       const struct rxng_pkt *pkt, u32 n);
-void oracle_retry(struct end *e);
+void oracle_retry(struct end *e, bool nak);
+void oracle_rnr(struct end *e);
 void oracle_completed(struct end *e, u32 n, const struct rxng_swqe *wqe);
 void oracle_executed(struct end *e, const struct rxng_pkt *pkt, u64 orig);
 void oracle_received(struct end *e, const struct recv *recv,
