@@ -87,10 +87,36 @@ class Puppet:
 
 
 def pair(test, first, second, q=0, **arguments):
-    """Open an end on each of two puppets with the same arguments and connect them."""
-    ones = dict(arguments, gid=arguments.get("gid", test.gid(first.host)))
-    others = dict(arguments, gid=arguments.get("gid", test.gid(second.host)))
-    one = first.open(q=q, dev="rxe0", **ones)
-    other = second.open(q=q, dev="rxe0", **others)
+    """Open an end on rxe0 of each of two puppets with the same arguments and connect them."""
+    arguments.setdefault("size", 65536)
+    one = first.open(q=q, dev="rxe0", gid=test.gid(first.host), **arguments)
+    other = second.open(q=q, dev="rxe0", gid=test.gid(second.host), **arguments)
     first.connect(other, q=q)
     second.connect(one, q=q)
+
+
+def exchange(test, one, other, q=0, length=3001):
+    """Let both ends WRITE, READ and SEND; fail the test unless the bytes come, and no other."""
+    for first, second in (one, other), (other, one):
+        def complete(end, count=1):
+            test.assertEqual(end.do("drain", q=q, n=count), {"got": count, "status": 0})
+
+        def holds(end, byte, off):
+            inside = end.do("same", q=q, byte=byte, off=off, len=length)
+            test.assertEqual(inside["same"], 1, f"{end.host}: byte {inside['at']}")
+            test.assertEqual(end.do("same", q=q, byte=0, off=off + length, len=1)["same"], 1)
+        for end in first, second:
+            end.do("set", q=q, byte=0, off=0, len=16384)
+        first.do("set", q=q, byte=0x5a, off=1, len=length)
+        first.do("post", q=q, op="write", off=1, roff=2, len=length)
+        complete(first)
+        holds(second, 0x5a, 2)
+        second.do("set", q=q, byte=0xa7, off=4097, len=length)
+        first.do("post", q=q, op="read", off=8195, roff=4097, len=length)
+        complete(first)
+        holds(first, 0xa7, 8195)
+        second.do("recv", q=q, off=8197, len=length)
+        first.do("post", q=q, op="send", off=1, len=length)
+        complete(first)
+        complete(second)
+        holds(second, 0x5a, 8197)

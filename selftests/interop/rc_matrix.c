@@ -93,6 +93,8 @@ static struct ibv_mw *window;
 static uint8_t window_mem[4096];
 /* rdma_rxe gives users the kernel's value of the flag, which means another. */
 static unsigned int inv_flag = IBV_WC_WITH_INV;
+/* rdma_rxe cannot answer a READ again after another request of no length. */
+static uint32_t shortest;
 
 /* ---- bytes ------------------------------------------------------------- */
 
@@ -576,6 +578,8 @@ static struct item item_of(const struct step *step, uint32_t i)
 		item.length = (r >> 8) % 1500;
 	else
 		item.length = (r >> 8) % step->length;
+	if (item.length < step->offset)
+		item.length = step->offset;
 	if (is_atomic(item.op))
 		item.length = 8;
 	item.offset = (r >> 24) % (SOURCE_SIZE - SLOT);
@@ -821,7 +825,12 @@ static void check_stream(struct asking *a)
 
 static void run_stream(uint32_t seed, uint32_t count, uint32_t longest)
 {
-	struct step step = { .seed = seed, .count = count, .length = longest };
+	struct step step = {
+		.seed = seed,
+		.count = count,
+		.length = longest,
+		.offset = shortest,
+	};
 	struct answer ready = {};
 	char word[sizeof(ready.word)] = "";
 	struct asking a = { .step = &step, .word = word };
@@ -905,7 +914,8 @@ static void usage(void)
 	die("usage: rc_matrix [-d DEVICE] [-g GID-INDEX] [-m MTU] [-p PORT] [-t TIMEOUT]\n"
 	    "       [-r RETRIES] [-P PSN] [-S SEED] [-n REQUESTS-OF-A-STREAM (0: none)]\n"
 	    "       [-l LONGEST-OF-A-STREAM] [-x (no single operations)]\n"
-	    "       [-i (the device says WITH_INV as rdma_rxe does)] [SERVER]");
+	    "       [-i (the device says WITH_INV as rdma_rxe does)]\n"
+	    "       [-z (nothing of zero length in a stream)] [SERVER]");
 }
 
 int main(int argc, char **argv)
@@ -917,7 +927,7 @@ int main(int argc, char **argv)
 	int c;
 
 	conf.depth = WINDOW;
-	while ((c = getopt(argc, argv, "d:g:m:p:t:r:P:S:n:l:xi")) != -1) {
+	while ((c = getopt(argc, argv, "d:g:m:p:t:r:P:S:n:l:xiz")) != -1) {
 		switch (c) {
 		case 'd': conf.dev = optarg; break;
 		case 'g': conf.gid = atoi(optarg); break;
@@ -930,6 +940,7 @@ int main(int argc, char **argv)
 		case 'n': count = strtoul(optarg, NULL, 0); break;
 		case 'l': longest = strtoul(optarg, NULL, 0); break;
 		case 'x': singles = false; break;
+		case 'z': shortest = 1; break;
 		case 'i': inv_flag = IBV_WC_IP_CSUM_OK; break;
 		default: usage();
 		}

@@ -54,12 +54,51 @@ class Cases:
     @limit(300)
     def test_bad_network_first_asks(self):
         self.bad_network()
-        self.matrix(self.a, self.b, "-x", "-n", 3000)
+        self.matrix(self.a, self.b, "-x", "-z", "-n", 3000)
 
     @limit(300)
     def test_bad_network_second_asks(self):
         self.bad_network()
-        self.matrix(self.b, self.a, "-x", "-n", 3000)
+        self.matrix(self.b, self.a, "-x", "-z", "-n", 3000)
+
+
+    def errors(self, asker, other):
+        """What the two say of requests that fail: a QP each, since it does not survive."""
+        one, two = Puppet(self, asker), Puppet(self, other)
+        refused = {
+            "write": puppet.REM_ACCESS, "read": puppet.REM_ACCESS, "fetch_add": puppet.REM_ACCESS,
+            "send": puppet.REM_INV_REQ,
+        }
+        for q, (op, status) in enumerate(refused.items()):
+            puppet.pair(self, one, two, q=q)
+            two.do("recv", q=q, len=16, id=5)
+            one.do("post", q=q, op=op, len=8 if op == "fetch_add" else 64, id=7,
+                   rkey=one.ends[q]["rkey"] ^ 0x5a5a00)
+            wc = one.do("poll", q=q, ms=60000)
+            self.assertEqual((wc.get("id"), wc.get("status")), (7, status), op)
+            self.assertEqual(one.state(q), "ERR", op)
+            wc = two.do("poll", q=q, ms=60000)
+            self.assertEqual((wc.get("id"), wc.get("status")),
+                             (5, puppet.LOC_LEN if op == "send" else puppet.FLUSH), op)
+            self.assertEqual(two.state(q), "ERR", op)
+        q = len(refused)
+        puppet.pair(self, one, two, q=q, rnr=1)
+        one.do("post", q=q, op="send", len=64)
+        self.assertEqual(one.do("poll", q=q, ms=60000).get("status"), puppet.RNR_RETRY_EXC)
+        self.assertEqual(two.state(q), "RTS")
+        q += 1
+        puppet.pair(self, one, two, q=q, timeout=10, retry=2)
+        two.do("destroy", q=q)
+        one.do("post", q=q, op="write", len=64)
+        self.assertEqual(one.do("poll", q=q, ms=60000).get("status"), puppet.RETRY_EXC)
+        for each in one, two:
+            self.assertEqual(each.quit().status, 0)
+
+    def test_errors_first_asks(self):
+        self.errors(self.a, self.b)
+
+    def test_errors_second_asks(self):
+        self.errors(self.b, self.a)
 
 
 class RxeSecond(Cases, VmTestCase):

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""GIDs: which are listed, and that each one connects; namespaces, VLANs, two devices on one host."""
+
+from runner import VmTestCase
+
+import links
+from interop.puppet import Puppet, exchange
+from links import SYSFS, Watch, add, gids, inside, script, wait_state
+
+
+def mapped(address):
+    """Return an IPv4 address as sysfs shows its GID."""
+    a, b, c, d = map(int, address.split("."))
+    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+
+
+class Addresses(VmTestCase):
+    """What these tests share."""
+
+    limit = 180
+
+    def connect(self, first, second, namespaces=(None, None)):
+        """Connect (host, device, GID index) to another one and let them exchange bytes."""
+        ends = []
+        for (host, device, index), netns in zip((first, second), namespaces):
+            one = Puppet(self, host, netns)
+            one.open(dev=device, gid=index, size=65536)
+            ends.append(one)
+        ends[0].connect(ends[1].ends[0])
+        ends[1].connect(ends[0].ends[0])
+        exchange(self, *ends)
+        for one in ends:
+            self.assertEqual(one.quit().status, 0)
+
+    def wait_gid(self, host, device, gid, there=True):
+        """Wait until a GID is in the table, or is not; return its index."""
+        sign = "" if there else "! "
+        host.wait_for(f"{sign}grep -q ^{gid} {SYSFS}/{device}/ports/1/gids/*")
+        return next((i for i, (each, _) in gids(host, device).items() if each == gid), None)
+
+    def pingpong(self, first, second, address, namespaces=(None, None)):
+        """ibv_rc_pingpong -c between two (host, device, GID index)."""
+        def words(end, netns):
+            return [*inside(netns), "ibv_rc_pingpong", "-c", "-d", end[1], "-g", end[2]]
+        server = first[0].spawn(words(first, namespaces[0]))
+        first[0].run([*inside(namespaces[0]), "sh", "-c",
+                      "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"],
+                     check=True)
+        client = second[0].spawn([*words(second, namespaces[1]), address])
+        for result in self.together(client, server):
+            self.assertIn("1000 iters", result.stdout)
+
+
+class GidTest(Addresses):
+    """Two hosts."""
+
+    def test_each_gid_connects(self):
+        """Every listed GID of one host works with the one of the same kind of the other host."""
+        for host in self.a, self.b:
+            script(host, f"ip addr add 10.77.1.{host.number}/24 dev eth0; "
+                         f"ip addr add fd78::{host.number}/64 dev eth0 nodad; "
+                         f"ip link add link eth0 name eth0.10 type vlan id 10; ip link set eth0.10 up; "
+                         f"ip addr add 10.77.10.{host.number}/24 dev eth0.10; "
+                         f"ip addr add fd79::{host.number}/64 dev eth0.10 nodad")
+            host.wait_for("! ip -6 addr show tentative | grep -q inet6")
+            for gid in mapped(f"10.77.1.{host.number}"), mapped(f"10.77.10.{host.number}"), \
+                    f"fd79:0000:0000:0000:0000:0000:0000:000{host.number}":
+                self.wait_gid(host, "rxe0", gid)
+
+        def kind(entry):
+            gid, netdev = entry
+            return netdev, gid[:4] if gid[:4] == "fe80" else gid[:-4]
+        tables = [gids(host, "rxe0") for host in (self.a, self.b)]
+        self.assertEqual(sorted(map(kind, tables[0].values())), sorted(map(kind, tables[1].values())))
+        # eth0: 2 of IPv4, 2 of IPv6, link-local; eth0.10: 1, 1, link-local.
+        self.assertGreaterEqual(len(tables[0]), 8)
+        for index, entry in tables[0].items():
+            name = f"{entry[0]} on {entry[1]}"
+            same = [i for i, other in tables[1].items() if kind(other) == kind(entry)]
+            self.assertEqual(len(same), len(set(same)))
+            try:
+                self.connect((self.a, "rxe0", index), (self.b, "rxe0", same[0]))
+            except Exception as problem:
+                self.report(name, "failed", str(problem))
+            else:
+                self.report(name, "passed")
+
+    def test_vlan(self):
+        for host in self.a, self.b:
+            script(host, "ip link add link eth0 name eth0.10 type vlan id 10; ip link set eth0.10 up; "
+                         f"ip addr add 10.77.10.{host.number}/24 dev eth0.10")
+        ends = [(host, "rxe0", self.gid(host, f"10.77.10.{host.number}")) for host in (self.a, self.b)]
+        dump = self.b.spawn("exec tcpdump -c 20 -e -n -i eth0 'vlan 10 and udp port 4791' 2>&1")
+        dump.wait_output("listening on")
+        self.pingpong(*ends, "10.77.10.1")
+        self.assertRegex(dump.wait(60 * self.slow).stdout, "vlan 10, .*10.77.10.[12].*4791")
+
+    def test_ipv6(self):
+        """Global and link-local."""
+        self.pingpong((self.a, "rxe0", self.gid(self.a, self.a.ipv6)),
+                      (self.b, "rxe0", self.gid(self.b, self.b.ipv6)), self.a.ipv6)
+        local = []
+        for host in self.a, self.b:
+            host.wait_for("ip -6 addr show dev eth0 scope link | grep -q inet6 && "
+                          "! ip -6 addr show dev eth0 tentative | grep -q inet6")
+            local.append(next((host, "rxe0", i) for i, (gid, _) in gids(host, "rxe0").items()
+                              if gid.startswith("fe80")))
+        self.pingpong(*local, self.a.ipv4)
+
+    def test_address_goes(self):
+        """A GID whose address is removed: not listed; a connection over it ends with an error."""
+        script(self.a, "ip addr add 10.77.1.1/24 dev eth0")
+        script(self.b, "ip addr add 10.77.1.2/24 dev eth0")
+        indices = [self.gid(host, f"10.77.1.{host.number}") for host in (self.a, self.b)]
+        ends = []
+        for host, index in zip((self.a, self.b), indices):
+            one = Puppet(self, host)
+            one.open(dev="rxe0", gid=index, timeout=10, retry=3)
+            ends.append(one)
+        ends[0].connect(ends[1].ends[0])
+        ends[1].connect(ends[0].ends[0])
+        exchange(self, *ends)
+        script(self.a, "ip addr del 10.77.1.1/24 dev eth0")
+        self.a.wait_for(f"! ip addr show dev eth0 | grep -q 10.77.1.1")
+        ends[0].do("post", op="write", len=64)
+        self.assertEqual(ends[0].do("poll", ms=60000).get("status"), 12, "RETRY_EXC_ERR")
+        # It cannot be chosen again.
+        other = Puppet(self, self.a)
+        result = other.command
+        other.tell("open", dev="rxe0", gid=indices[0])
+        other.tell("connect", qpn=1, psn=0, gid="::ffff:10.77.1.2")
+        self.assertNotRegex(result.wait(60 * self.slow).stdout, r"(?s)\Aok.*\nok")
+        self.connect((self.a, "rxe0", self.gid(self.a)), (self.b, "rxe0", self.gid(self.b)))
+
+
+class OneHostTest(Addresses):
+    """Tables, and two ends on one host."""
+
+    hosts = 1
+    link = False
+
+    def dummies(self, count, netdev="d"):
+        for n in range(1, count + 1):
+            script(self.a, f"ip link add {netdev}{n} type dummy; ip link set {netdev}{n} up; "
+                           f"ip addr add 10.78.{n}.1/24 dev {netdev}{n}; "
+                           f"ip addr add fd78:{n}::1/64 dev {netdev}{n} nodad")
+
+    def test_table_follows_addresses(self):
+        self.dummies(1)
+        add(self.a, "t1", "d1")
+        first = self.wait_gid(self.a, "t1", mapped("10.78.1.1"))
+        watch = Watch(self.a, "t1")
+        for address, gid in (("10.78.1.2/24", mapped("10.78.1.2")),
+                             ("10.88.0.1/16", mapped("10.88.0.1")),
+                             ("fd78:1::2/64", "fd78:0001:0000:0000:0000:0000:0000:0002")):
+            self.a.run(f"ip addr add {address} dev d1 {'nodad' if ':' in address else ''}", check=True)
+            self.wait_gid(self.a, "t1", gid)
+            self.a.run(f"ip addr del {address} dev d1", check=True)
+            self.wait_gid(self.a, "t1", gid, there=False)
+            self.assertEqual(self.wait_gid(self.a, "t1", mapped("10.78.1.1")), first)
+        # One for each that came and each that went.
+        watch.wait("GID_CHANGE", 6)
+        self.assertEqual(watch.end().count("GID_CHANGE"), 6)
+
+    def test_order_survives_flaps(self):
+        """What stays keeps its index, whatever comes and goes beside it."""
+        self.dummies(1)
+        add(self.a, "t1", "d1")
+        script(self.a, "for i in 2 3 4; do ip addr add 10.78.1.$i/24 dev d1; done")
+        for n in 2, 3, 4:
+            self.wait_gid(self.a, "t1", mapped(f"10.78.1.{n}"))
+        before = gids(self.a, "t1")
+        for _ in range(3):
+            script(self.a, "ip addr del 10.78.1.3/24 dev d1")
+            self.wait_gid(self.a, "t1", mapped("10.78.1.3"), there=False)
+            script(self.a, "ip addr add 10.78.1.3/24 dev d1")
+            self.wait_gid(self.a, "t1", mapped("10.78.1.3"))
+        self.assertEqual(gids(self.a, "t1"), before)
+
+    def test_two_devices(self):
+        """Of one namespace; whichever interface the kernel delivers on."""
+        self.dummies(2)
+        for n in 1, 2:
+            add(self.a, f"t{n}", f"d{n}")
+        for gid in (mapped("10.78.1.1"), mapped("10.78.2.1")), \
+                ("fd78:0001:0000:0000:0000:0000:0000:0001", "fd78:0002:0000:0000:0000:0000:0000:0001"):
+            ends = [(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", gid[n - 1])) for n in (1, 2)]
+            self.connect(*ends)
+        self.pingpong(*ends, "10.78.1.1")
+        for n in 1, 2:
+            self.assertGreater(links.counters(self.a, f"t{n}")["loopback_pkts"], 0)
+
+    def test_two_ends_of_a_veth_in_one_namespace(self):
+        script(self.a, "ip link add v1 type veth peer name v2; ip link set v1 up; ip link set v2 up; "
+                       "ip addr add 10.78.1.1/24 dev v1; ip addr add 10.78.2.1/24 dev v2")
+        for n in 1, 2:
+            add(self.a, f"t{n}", f"v{n}")
+        self.connect(*[(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", mapped(f"10.78.{n}.1")))
+                       for n in (1, 2)])
+
+    def test_link_local_of_two_devices(self):
+        """Two links of one host: fe80 addresses belong to one link each, these two are joined."""
+        script(self.a, "ip link add v1 type veth peer name v2; ip link set v1 up; ip link set v2 up")
+        for n in 1, 2:
+            self.a.wait_for(f"ip -6 addr show dev v{n} scope link | grep -q inet6 && "
+                            f"! ip -6 addr show dev v{n} tentative | grep -q inet6")
+            add(self.a, f"t{n}", f"v{n}")
+            wait_state(self.a, f"t{n}", "ACTIVE")
+        ends = [(self.a, f"t{n}", next(i for i, (gid, _) in gids(self.a, f"t{n}").items()
+                                       if gid.startswith("fe80"))) for n in (1, 2)]
+        self.connect(*ends)
+
+    def namespaces(self):
+        """Two namespaces joined by a veth, a link in each."""
+        script(self.a, "ip netns add ns1; ip netns add ns2; "
+                       "ip link add v1 netns ns1 type veth peer name v2 netns ns2; "
+                       "for n in 1 2; do ip -n ns$n link set lo up; ip -n ns$n link set v$n up; "
+                       "ip -n ns$n addr add 10.79.0.$n/24 dev v$n; "
+                       "ip -n ns$n addr add fd7a::$n/64 dev v$n nodad; done")
+        for n in 1, 2:
+            add(self.a, f"t{n}", f"v{n}", netns=f"ns{n}")
+            wait_state(self.a, f"t{n}", "ACTIVE")
+
+    def test_two_namespaces(self):
+        self.namespaces()
+        # sysfs shows whose netdev a GID is only to those in its namespace: ask the table itself.
+        index = {}
+        for n in 1, 2:
+            gid = mapped(f"10.79.0.{n}")
+            text = self.a.wait_for(f"cd {SYSFS}/t{n}/ports/1/gids && grep -l ^{gid} *").stdout.split()
+            index[n] = max(map(int, text))
+        ends = [(self.a, f"t{n}", index[n]) for n in (1, 2)]
+        self.connect(*ends, namespaces=("ns1", "ns2"))
+        self.pingpong(*ends, "10.79.0.1", namespaces=("ns1", "ns2"))
+        # Over the veth, not by a short way that knows no namespaces.
+        for n in 1, 2:
+            found = links.counters(self.a, f"t{n}")
+            self.assertGreater(found["rx_pkts"], 1000)
+            self.assertEqual(found["loopback_pkts"], 0)
+
+    def test_same_addresses_in_two_namespaces(self):
+        """10.79.0.1 in ns3 is nobody that ns1 could reach."""
+        self.namespaces()
+        script(self.a, "ip netns add ns3; ip -n ns3 link set lo up; ip -n ns3 link add d3 type dummy; "
+                       "ip -n ns3 link set d3 up; ip -n ns3 addr add 10.79.0.2/24 dev d3")
+        add(self.a, "t3", "d3", netns="ns3")
+        gid = mapped("10.79.0.2")
+        index = max(map(int, self.a.wait_for(f"cd {SYSFS}/t3/ports/1/gids && grep -l ^{gid} *").stdout.split()))
+        one, other = Puppet(self, self.a, "ns1"), Puppet(self, self.a, "ns3")
+        mine = max(map(int, self.a.wait_for(
+            f"cd {SYSFS}/t1/ports/1/gids && grep -l ^{mapped('10.79.0.1')} *").stdout.split()))
+        first = one.open(dev="t1", gid=mine, timeout=10, retry=2)
+        second = other.open(dev="t3", gid=index)
+        one.connect(second)
+        other.connect(first)
+        one.do("post", op="write", len=64)
+        self.assertEqual(one.do("poll", ms=60000).get("status"), 12, "RETRY_EXC_ERR")
+
+    def test_netns_exclusive(self):
+        """A device is seen in its own namespace only, where RDMA's mode says so."""
+        script(self.a, "rdma system set netns exclusive")
+        self.namespaces()
+        for n, others in (1, "t2"), (2, "t1"):
+            seen = self.a.run(["ip", "netns", "exec", f"ns{n}", "rdma", "link"], check=True).stdout
+            self.assertIn(f"t{n}/", seen)
+            self.assertNotIn(f"{others}/", seen)
+        self.assertEqual(links.links(self.a), {})
+        self.a.run("ip netns del ns1; ip netns del ns2", check=True)
+        self.a.wait_for("! ls /sys/class/infiniband | grep -q t")
+        script(self.a, "rdma system set netns shared")

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Links, netdevs and namespaces that go under traffic, and networks that are bad or slow."""
+
+import time
+
+from runner import VmTestCase
+
+import links
+from interop import puppet
+from interop.puppet import Puppet
+from links import add, counters, script, wait_gone
+
+# Issue 2: 'link del' under traffic returns within that many seconds.
+PATIENCE = 5
+
+# A netdev of its own beside eth0, in the first namespace or in ns1, with a link t1 on it.
+MACVLAN = """
+ip link add link eth0 name m0 type macvlan mode bridge
+{move}
+{ip} link set m0 up
+{ip} addr add 10.79.0.{n}/24 dev m0
+"""
+
+
+class Traffic(VmTestCase):
+    """Two hosts with a stream between them, both ways."""
+
+    debug = True
+    limit = 180
+
+    def setUp(self):
+        self.puppets = []
+
+    def pump(self, device, *indices):
+        """Connect an end on each host and let both write to each other without end."""
+        ends = []
+        for host, index in zip(self.cluster, indices):
+            one = Puppet(self, host)
+            one.open(dev=device, gid=index, size=1 << 20)
+            ends.append(one)
+        ends[0].connect(ends[1].ends[0])
+        ends[1].connect(ends[0].ends[0])
+        for one in ends:
+            one.do("pump", op="write", len=65536)
+        for host in self.cluster[0], self.cluster[1]:
+            host.wait_for(f"[ $(cat {links.SYSFS}/{device}/ports/1/hw_counters/rx_bytes) -gt 2000000 ]",
+                          timeout=60 * self.slow)
+        self.puppets += ends
+        return ends
+
+    def add_macvlan(self, netns=""):
+        """Give each host a netdev m0 and a link t1 on it, perhaps in a namespace; return the GIDs."""
+        for host in self.cluster[0], self.cluster[1]:
+            move = f"ip netns add {netns}; ip link set m0 netns {netns}" if netns else ""
+            script(host, MACVLAN.format(n=host.number, move=move,
+                                        ip=f"ip -n {netns}" if netns else "ip"))
+            add(host, "t1", "m0", netns=netns)
+        return [self.gid(host, f"10.79.0.{host.number}", "t1")
+                for host in (self.cluster[0], self.cluster[1])]
+
+    def timed(self, host, command):
+        """Run a command that has to end soon."""
+        start = time.monotonic()
+        host.run(command, check=True, timeout=60 * self.slow)
+        self.assertLess(time.monotonic() - start, PATIENCE * self.slow, command)
+
+    def test_link_delete(self):
+        for host in self.a, self.b:
+            ends = self.pump("rxe0", self.gid(self.a), self.gid(self.b))
+            self.timed(host, "rdma link delete rxe0")
+            self.assertNotIn("rxe0", links.links(host))
+            # The peer finds out by its retries.
+            peer = ends[1] if host is self.a else ends[0]
+            self.assertEqual(peer.answer()["status"], puppet.RETRY_EXC)
+            for one in ends:
+                one.command.kill()
+                one.command.wait(60 * self.slow)
+            script(host, "rmmod rxe_ng; load-rxe_ng; rdma link add rxe0 type rxe netdev eth0")
+
+    def test_program_outlives_its_link(self):
+        """It holds the device open: it gets the event and errors, and no crash."""
+        one, _ = self.pump("rxe0", self.gid(self.a), self.gid(self.b))
+        self.a.run("rdma link delete rxe0", check=True)
+        one.command.close_stdin()
+        result = one.command.wait(60 * self.slow)
+        self.assertIn(result.status, (0, 1), result.stderr)
+        self.assertNotRegex(result.stdout, r"done=\d+ status=0", "the stream noticed nothing")
+        script(self.a, "rmmod rxe_ng; load-rxe_ng")
+
+    def test_netdev_goes(self):
+        self.pump("t1", *self.add_macvlan())
+        self.timed(self.a, "ip link del m0")
+        wait_gone(self.a, "t1")
+        self.assertEqual(self.puppets[1].answer()["status"], puppet.RETRY_EXC)
+
+    def test_namespace_goes(self):
+        """The programs are in the first namespace: they do not keep the other one alive."""
+        self.pump("t1", *self.add_macvlan("ns1"))
+        self.a.run("ip netns del ns1", check=True)
+        wait_gone(self.a, "t1")
+        self.assertEqual(self.puppets[1].answer()["status"], puppet.RETRY_EXC)
+
+    def test_killed(self):
+        """kill -9 of a program in mid-transfer; module unload at once."""
+        for _ in range(5):
+            one, _ = self.pump("rxe0", self.gid(self.a), self.gid(self.b))
+            one.command.kill(9)
+            one.command.wait(60 * self.slow)
+            script(self.a, "rdma link delete rxe0; rmmod rxe_ng; load-rxe_ng; "
+                           "rdma link add rxe0 type rxe netdev eth0")
+
+
+class BadNetwork(VmTestCase):
+    """Loss, duplicates, reordering, full queues, breaks: nothing gets lost, no QP fails."""
+
+    limit = 300
+
+    def pingpong(self, *options, address=None):
+        """ibv_rc_pingpong with its own check of the data."""
+        words = ["ibv_rc_pingpong", "-c", "-d", "rxe0", *map(str, options)]
+        server = self.a.spawn([*words, "-g", self.gid(self.a)])
+        self.a.wait_port(18515)
+        client = self.b.spawn([*words, "-g", self.gid(self.b), self.a.ipv4])
+        for result in self.together(client, server, timeout=200 * self.slow):
+            self.assertNotRegex(result.stdout + result.stderr, "(?i)invalid|fail")
+            self.assertIn("iters", result.stdout)
+
+    def qdisc(self, words, both=True):
+        """Put a queueing discipline on eth0."""
+        for host in self.cluster[:2] if both else self.cluster[:1]:
+            script(host, f"modprobe sch_netem sch_tbf 2>/dev/null || true; "
+                         f"tc qdisc replace dev eth0 root {words}")
+
+    def matrix(self, *options):
+        """A stream of all operations, each completion counted."""
+        program = {host: self.program(host, "interop", "rc_matrix") for host in (self.a, self.b)}
+        server = self.a.spawn([program[self.a], "-d", "rxe0", "-x", "-g", self.gid(self.a),
+                               *map(str, options)])
+        self.a.wait_port(18600)
+        self.run_tap(self.b, [program[self.b], "-d", "rxe0", "-x", "-g", self.gid(self.b),
+                              *map(str, options), self.a.ipv4])
+        self.together(server)
+
+    def test_loss(self):
+        self.qdisc("netem limit 10000 loss 1%")
+        self.pingpong("-n", 3000)
+        self.pingpong("-n", 300, "-s", 65536)
+        found = [counters(host) for host in (self.a, self.b)]
+        self.assertGreater(sum(c["retransmit"] for c in found), 0)
+        self.assertEqual(sum(c["retry_exceeded"] for c in found), 0)
+
+    def test_duplicates(self):
+        self.qdisc("netem limit 10000 duplicate 1%")
+        self.pingpong("-n", 3000)
+        self.pingpong("-n", 300, "-s", 65536)
+        self.assertGreater(sum(counters(h)["dup_request"] for h in (self.a, self.b)), 0)
+
+    def test_reordering(self):
+        self.qdisc("netem limit 10000 delay 2ms reorder 10% 25%")
+        self.pingpong("-n", 300)
+        self.pingpong("-n", 100, "-s", 65536)
+        self.assertGreater(sum(counters(h)["out_of_seq_request"] for h in (self.a, self.b)), 0)
+
+    def test_all_of_it(self):
+        self.qdisc("netem limit 10000 loss 1% duplicate 1% delay 1ms reorder 10% 25%")
+        self.matrix("-n", 3000, "-S", 77)
+
+    def test_tiny_queue(self):
+        """A queue of two packets refuses most of a burst: they go later, and no retry is counted."""
+        self.qdisc("pfifo limit 2", both=False)
+        self.slow_queue()
+
+    def test_token_bucket(self):
+        self.qdisc("tbf rate 40mbit burst 5000 limit 6000", both=False)
+        self.slow_queue()
+
+    def slow_queue(self):
+        """Writes from the host with the queue to the other one: nothing is lost on the way."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, size=1 << 20)
+        one.do("set", byte=0x3c, len=1 << 20)
+        one.do("post", op="write", len=1 << 20, n=8)
+        self.assertEqual(one.do("drain", n=8), {"got": 8, "status": 0})
+        self.assertEqual(other.do("same", byte=0x3c, len=1 << 20)["same"], 1)
+        self.assertEqual((one.state(), other.state()), ("RTS", "RTS"))
+        found = counters(self.a)
+        self.assertGreater(found["tx_congested"], 0, "the queue refused nothing")
+        self.assertEqual((found["retransmit"], found["retry_exceeded"]), (0, 0), found)
+
+    def perftest(self, break_it):
+        """ib_write_bw with its default timeout and retries, while something happens."""
+        words = ["ib_write_bw", "-d", "rxe0", "-F", "-D", "4", "-s", "65536"]
+        server = self.a.spawn([*words, "-x", self.gid(self.a)])
+        self.a.wait_port(18515)
+        client = self.b.spawn([*words, "-x", self.gid(self.b), self.a.ipv4])
+        self.b.wait_for(f"[ $(cat {links.SYSFS}/rxe0/ports/1/hw_counters/tx_bytes) -gt 3000000 ]",
+                        timeout=60 * self.slow)
+        break_it()
+        for result in self.together(client, server, timeout=120 * self.slow):
+            self.assertNotRegex(result.stdout + result.stderr, "(?i)fail|error")
+        self.assertRegex(client.output, r"(?m)^\s*65536\s+\d+")
+        found = counters(self.b)
+        self.assertGreater(found["retransmit"], 0, "the break was not felt")
+        self.assertEqual(found["retry_exceeded"], 0)
+
+    def test_break_on_the_way(self):
+        """For 0.3 s nothing arrives."""
+        self.perftest(lambda: self.b.run(
+            "modprobe sch_netem; tc qdisc replace dev eth0 root netem limit 1000 loss 100%; sleep 0.3; "
+            "tc qdisc del dev eth0 root", check=True))
+
+    def test_break_of_the_cable(self):
+        def unplug():
+            self.b.set_link(False)
+            time.sleep(0.3)         # the length of the break
+            self.b.set_link(True)
+        self.perftest(unplug)
+
+    def test_skbs_outlive_qp_and_module(self):
+        """Packets wait in a queue for 2 s; QP, link and module are gone by then."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, size=1 << 20)
+        self.qdisc("netem limit 1000 delay 2s", both=False)
+        one.do("post", op="write", len=65536)
+        self.a.wait_for("tc -s qdisc show dev eth0 | grep -q 'backlog [0-9]*b [1-9]'")
+        one.do("destroy")
+        self.assertEqual(one.quit().status, 0)
+        script(self.a, "rdma link delete rxe0; rmmod rxe_ng")
+        still = self.a.run("tc -s qdisc show dev eth0 | grep -c 'backlog [0-9]*b [1-9]'").stdout.strip()
+        if still != "1":
+            self.skipTest("this machine is so slow that the packets were gone before the module was")
+        self.a.wait_for("tc -s qdisc show dev eth0 | grep -q 'backlog 0b 0p'")
+        script(self.a, "load-rxe_ng; rdma link add rxe0 type rxe netdev eth0")
+
+    def test_neighbour_moves(self):
+        """The peer gets another MAC address in mid-stream, and says so as a NIC would."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, size=1 << 20)
+        one.do("pump", op="write", len=32768)
+        mac = "52:54:00:99:00:02"
+        script(self.b, f"ip link set eth0 address {mac}")
+        script(self.a, f"ip neigh replace {self.b.ipv4} lladdr {mac} dev eth0 nud stale")
+        before = counters(self.b)["rx_bytes"]
+        self.b.wait_for(f"[ $(cat {links.SYSFS}/rxe0/ports/1/hw_counters/rx_bytes) -gt {before + 1000000} ]",
+                        timeout=60 * self.slow)
+        script(self.a, f"ip neigh flush dev eth0")
+        before = counters(self.b)["rx_bytes"]
+        self.b.wait_for(f"[ $(cat {links.SYSFS}/rxe0/ports/1/hw_counters/rx_bytes) -gt {before + 1000000} ]",
+                        timeout=60 * self.slow)
+        one.tell("state")
+        self.assertEqual(one.answer()["status"], 0)
+        self.assertEqual(one.answer()["state"], "RTS")
+        script(self.b, "ip link set eth0 address 52:54:00:77:00:02")
+
+    def test_peer_without_neighbour(self):
+        """No ARP answer: the request ends with retries exceeded, and the next connection works."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, timeout=10, retry=3)
+        script(self.a, f"ip neigh replace {self.b.ipv4} lladdr 52:54:00:00:00:99 dev eth0 nud permanent")
+        one.do("post", op="write", len=64)
+        self.assertEqual(one.do("poll", ms=60000).get("status"), puppet.RETRY_EXC)
+        script(self.a, f"ip neigh del {self.b.ipv4} dev eth0")
+        puppet.pair(self, one, other, q=1)
+        puppet.exchange(self, one, other, q=1)
