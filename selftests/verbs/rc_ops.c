@@ -593,3 +593,63 @@ TEST(post_list)
 	free(list);
 	pair_teardown(pair);
 }
+
+/* ---- SEND with invalidate ---------------------------------------------- */
+
+static void bind_window(struct end *end, struct ibv_mw *mw, struct buf *buf)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 0xb1d, .opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {
+			.mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
+			.bind_info = {
+				.mr = buf->mr, .addr = buf_addr(buf, 0),
+				.length = buf->size,
+				.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+			},
+		},
+	};
+
+	CHECK_RC(ibv_post_send(end->qp, &wr, &bad));
+	wc_expect(end->scq, 0xb1d, IBV_WC_SUCCESS);
+	mw->rkey = wr.bind_mw.rkey;
+}
+
+/*
+ * A process can have only a window's key invalidated, so this wants memory
+ * windows; without them rc_errors has what is left: the refusals.
+ */
+TEST_F(pair, send_with_invalidate)
+{
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND_WITH_INV, 1, NULL, 0,
+					IBV_SEND_SIGNALED);
+	struct ibv_mw *mw = ibv_alloc_mw(pair->b.host->pd, IBV_MW_TYPE_2);
+	struct ibv_sge sge;
+	struct buf *buf, *local;
+	struct ibv_wc wc;
+
+	if (!mw && errno == EOPNOTSUPP)
+		SKIP("no memory windows");
+	CHECK_ERRNO(mw);
+	local = buf_new(pair->a.host->pd, 64, ALL_ACCESS);
+	buf = buf_new(pair->b.host->pd, 4096, ALL_ACCESS | IBV_ACCESS_MW_BIND);
+	bind_window(&pair->b, mw, buf);
+	end_recv(&pair->b, 2, NULL, 0);
+	wr.invalidate_rkey = mw->rkey;
+	end_send(&pair->a, &wr);
+	wc_expect(pair->a.scq, 1, IBV_WC_SUCCESS);
+	wc = wc_expect(pair->b.rcq, 2, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.wc_flags & ~IBV_WC_GRH, IBV_WC_WITH_INV);
+	CHECK_EQ(wc.invalidated_rkey, mw->rkey);
+
+	sge = buf_sge(local, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, 3, &sge, 1, IBV_SEND_SIGNALED);
+	wr_remote(&wr, buf_addr(buf, 0), mw->rkey);
+	end_send(&pair->a, &wr);
+	wc_expect(pair->a.scq, 3, IBV_WC_REM_ACCESS_ERR);
+	buf_check(buf);
+	CHECK_RC(ibv_dealloc_mw(mw));
+	buf_free(buf);
+	buf_free(local);
+}

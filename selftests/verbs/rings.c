@@ -454,41 +454,66 @@ static uint32_t wild_index(uint32_t value, const struct ring *ring)
 	return value ? value : ring->mask + 1;
 }
 
-/*
- * Slots of zeros are requests of no bytes: at most a ring full of them may
- * complete. The queue pair may stop; it can be reset and used again.
- */
+/* One event tells, the queue pair is in error, and can be used again. */
+static void expect_stopped(struct hostile *h)
+{
+	host_expect_event(h->pair->a.host, IBV_EVENT_QP_FATAL, h->pair->a.qp);
+	CHECK_EQ(end_state(&h->pair->a), IBV_QPS_ERR);
+	doorbell(&h->pair->a);
+	others_live();
+	host_expect_quiet(h->pair->a.host);
+	h->rings.sq.hdr->producer_index = 0;
+	h->rings.rq.hdr->producer_index = 0;
+	pair_reconnect(h->pair);
+	end_ping(&h->pair->a, &h->pair->b);
+	end_ping(&h->pair->b, &h->pair->a);
+}
+
+/* An index that is not in the ring stops the queue pair. */
 TEST_EACH(send_producer, indices)
 {
 	struct hostile *h = hostile_setup();
-	struct ring *sq = &h->rings.sq;
-	unsigned int completions = 0, i;
-	struct ibv_wc wc;
 
-	sq->hdr->producer_index = wild_index(arg->value, sq);
+	h->rings.sq.hdr->producer_index = wild_index(arg->value, &h->rings.sq);
 	doorbell(&h->pair->a);
-	for (i = 0; i < 5; i++)
-		others_live();
-	while (ibv_poll_cq(h->pair->a.scq, 1, &wc) > 0)
-		completions++;
-	CHECK(completions <= sq->mask);
-	sq->hdr->producer_index = 0;
-	doorbell(&h->pair->a);
-	CHECK_RC(end_modify_state(&h->pair->a, IBV_QPS_ERR));
+	expect_stopped(h);
+	wc_none(h->pair->a.scq);
 	hostile_teardown(h);
 }
 
 TEST_EACH(receive_producer, indices)
 {
 	struct hostile *h = hostile_setup();
-	struct ring *rq = &h->rings.rq;
 	enum ibv_wc_status status;
 
-	rq->hdr->producer_index = wild_index(arg->value, rq);
+	h->rings.rq.hdr->producer_index = wild_index(arg->value, &h->rings.rq);
 	message_from_b(h, &status);
-	others_live();
-	CHECK_RC(end_modify_state(&h->pair->a, IBV_QPS_ERR));
+	if (status == IBV_WC_SUCCESS)
+		FAIL("the message is delivered");
+	expect_stopped(h);
 	hostile_teardown(h);
+}
+
+/* One in the ring, and yet behind what was posted and is not done. */
+TEST_F(hostile, send_producer_moved_back)
+{
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, 1, NULL, 0, 0);
+	struct param slow = hostile->pair->param;
+	uint32_t i;
+
+	/* The peer has no receive: all of them wait. */
+	slow.rnr_retry = 7;
+	slow.min_rnr_timer = 0;
+	hostile->pair->a.param = hostile->pair->b.param = &slow;
+	pair_reconnect(hostile->pair);
+	for (i = 0; i < 10; i++)
+		end_send(&hostile->pair->a, &wr);
+	hostile->rings.sq.hdr->producer_index -= 5;
+	doorbell(&hostile->pair->a);
+	for (i = 0; i < 10; i++)
+		wc_expect(hostile->pair->a.scq, 1, IBV_WC_WR_FLUSH_ERR);
+	expect_stopped(hostile);
+	hostile->pair->a.param = hostile->pair->b.param = &hostile->pair->param;
 }
 
 /* The consumer's index of a send or receive ring is the kernel's to know. */
