@@ -2,7 +2,7 @@
 """The command ``selftests/check``: run the tests and say what became of them.
 
 Tests are chosen by kind (the folders of selftests/), by kernel and by name. Without a kind all run
-but those of the debug kernel. The debug kind is everything that is for the debug kernel. Exit
+but those of the debug kernel; "debug" is everything that is for that kernel, "all" both. Exit
 status: 0 all passed, 1 something failed, 2 bad use, 130 interrupted.
 """
 
@@ -195,7 +195,7 @@ def parser():
     """Return the argument parser."""
     top = argparse.ArgumentParser(prog="selftests/check", description=__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
-    top.add_argument("kinds", nargs="*", metavar="KIND", help=f"one of: {', '.join(discover.KINDS)}")
+    top.add_argument("kinds", nargs="*", metavar="KIND", help=f"one of: {', '.join(discover.KINDS)}, all")
     top.add_argument("--release", action="append", default=[], metavar="R[,R...]",
                      help="only on these kernels (and what needs no kernel)")
     top.add_argument("-k", action="append", default=[], metavar="PATTERN",
@@ -214,13 +214,14 @@ def parser():
 def _choose(options):
     """Return the chosen classes with their tests; raise NoSuch for a choice of nothing."""
     for kind in options.kinds:
-        if kind not in discover.KINDS:
+        if kind != "all" and kind not in discover.KINDS:
             raise discover.NoSuch(f"no kind '{kind}': there are {', '.join(discover.KINDS)}")
     releases = [name for each in options.release for name in each.split(",") if name]
     for name in releases:
         if name not in RELEASES:
             raise discover.NoSuch(f"no release '{name}': there are {', '.join(RELEASES)}")
-    kinds = options.kinds or [kind for kind in discover.KINDS if kind != "debug"]
+    kinds = discover.KINDS if "all" in options.kinds else \
+        options.kinds or [kind for kind in discover.KINDS if kind != "debug"]
     chosen = discover.choose(discover.find(kinds, "debug" in releases), releases, options.k)
     if not chosen:
         raise discover.NoSuch("no test fits that choice; see --list")

@@ -2,6 +2,7 @@
 """Results: printed as they come, summed up at the end."""
 
 import json
+import os
 import sys
 import time
 import traceback
@@ -13,6 +14,7 @@ from . import BUILD, REPO
 from .limits import TimeLimit
 
 REASON_LINES = 60
+SUMMARY_LINES = 6
 
 
 class Reports:
@@ -62,7 +64,7 @@ class Reports:
             for level, seconds in self.spent.items():
                 count = sum(each["level"] == level for each in self.results)
                 self.say(f"{level:10} {count:5} tests {seconds:7.0f} s")
-            self.say(f"{'all':10} {len(self.results):5} tests {total:7.0f} s")
+            self.say(f"{'all':10} {len(self.results):5} tests {total:7.0f} s, CPU {sum(os.times()[:4]):.0f} s")
         BUILD.mkdir(parents=True, exist_ok=True)
         (BUILD / "results.json").write_text(json.dumps(
             {"passed": passed, "failed": failed, "skipped": skipped, "seconds": round(total, 1),
@@ -73,8 +75,10 @@ class Reports:
             self.say("failed:")
             for each in self.results:
                 if each["outcome"] == "failed":
-                    first = (each["reason"].strip().splitlines() or ["no reason given"])[0]
+                    first, *more = each["reason"].strip().splitlines() or ["no reason given"]
                     self.say(f"  {each['name']}: {first}")
+                    for line in more[:SUMMARY_LINES]:
+                        self.say(f"      {line}")
         more = f", {skipped} skipped" if skipped else ""
         print(f"{passed} passed, {failed} failed{more}", file=self.out, flush=True)
         return 1 if failed or not passed else 0
