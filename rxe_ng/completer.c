@@ -136,7 +136,9 @@ void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
  */
 void rxng_completer_timer(struct rxng_qp *qp, u64 now)
 {
-	bool local = refcount_read(&qp->sk->sk_wmem_alloc) > 1;
+	u32 here = refcount_read(&qp->sk->sk_wmem_alloc) - 1;
+	/* In order: not all that was sent before the requester's last has left. */
+	bool local = here > qp->charged - qp->charged_req;
 
 	if (qp->attr.qp_state != IB_QPS_ERR)
 		respond(qp, rxng_req_timeout(&qp->req, now, local));

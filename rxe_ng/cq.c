@@ -110,6 +110,7 @@ static void add(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
 	else
 		memcpy(slot, wc, sizeof(*wc));
 	rxng_ring_publish(&cq->ring, cq->ring.index + 1);
+	cq->pushed++;
 
 	if (cq->armed == IB_CQ_NEXT_COMP ||
 	    (cq->armed == IB_CQ_SOLICITED &&
@@ -167,8 +168,12 @@ int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
  */
 void rxng_cq_deliver(struct rxng_cq *cq)
 {
-	unsigned long pending = xchg(&cq->pending, 0);
 	struct ib_cq *ibcq = &cq->ibcq;
+	unsigned long pending;
+
+	if (!rxng_cq_pending(cq))
+		return;
+	pending = xchg(&cq->pending, 0);
 
 	if (pending & BIT(RXNG_CQ_PENDING_COMP) && ibcq->comp_handler)
 		ibcq->comp_handler(ibcq, ibcq->cq_context);
@@ -285,7 +290,7 @@ static void copy_slots(struct rxng_ring *to, u32 dst,
 static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 {
 	struct rxng_ring *from = &cq->ring;
-	u32 moved = 0, next, left, consumed;
+	u32 moved = 0, next, left, consumed, pushed;
 
 	spin_lock_irq(&cq->lock);
 	look_at_consumer(cq);
@@ -298,6 +303,7 @@ static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 		}
 		if (left <= MOVE_LOCKED)
 			break;
+		pushed = cq->pushed;
 		spin_unlock_irq(&cq->lock);
 
 		copy_slots(to, moved, from, next, left);
@@ -306,6 +312,12 @@ static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 		cond_resched();
 
 		spin_lock_irq(&cq->lock);
+		/* Once round the ring meanwhile: what was moved is consumed. */
+		if (cq->pushed - pushed > from->mask - left) {
+			look_at_consumer(cq);
+			next = cq->consumer;
+			moved = 0;
+		}
 	}
 	copy_slots(to, moved, from, next, left);
 	moved += left;

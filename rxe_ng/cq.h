@@ -22,6 +22,7 @@
  *	ib_wc for kernel consumers
  * @consumer: what was consumed: of a process the last index that it can have
  *	meant, of a kernel consumer its own index
+ * @pushed: completions ever added
  * @armed: what wakes the consumer next: 0, IB_CQ_SOLICITED or IB_CQ_NEXT_COMP
  * @overflowed: a completion found no room; nothing is added any more
  * @pending: RXNG_CQ_PENDING_* that rxng_cq_deliver() has yet to report
@@ -32,6 +33,7 @@ struct rxng_cq {
 	struct mutex resizing;
 	struct rxng_ring ring;
 	u32 consumer;
+	u32 pushed;
 	u8 armed;
 	bool overflowed;
 	unsigned long pending;

@@ -31,7 +31,7 @@ void rxng_qp_error(struct rxng_qp *qp)
 	spin_lock_bh(&qp->inbox_lock);
 	qp->accepting = false;
 	spin_unlock_bh(&qp->inbox_lock);
-	set_bit(RXNG_WAKE_MORE, &qp->wake);
+	set_bit(RXNG_WAKE_WORK, &qp->wake);
 }
 
 /**

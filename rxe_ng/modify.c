@@ -156,7 +156,7 @@ static void apply_attributes(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	apply_transport(qp, attr, mask);
 }
 
-static void reset_requester(struct rxng_qp *qp, u32 posted)
+static void reset_requester(struct rxng_qp *qp)
 {
 	struct rxng_req *req = &qp->req;
 
@@ -165,8 +165,7 @@ static void reset_requester(struct rxng_qp *qp, u32 posted)
 	req->timeout = 0;
 	req->retry_cnt = 0;
 	req->rnr_retry = 0;
-	rxng_req_reset(req, posted);
-	rxng_ring_retire(&qp->sq, posted);
+	rxng_qp_drop_posted(qp);
 }
 
 static void reset_responder(struct rxng_qp *qp)
@@ -192,10 +191,6 @@ static void reset_responder(struct rxng_qp *qp)
  */
 void rxng_qp_reset(struct rxng_qp *qp)
 {
-	u32 posted = qp->user ? READ_ONCE(qp->sq.shared->producer_index) &
-					qp->sq.mask :
-				READ_ONCE(qp->posted);
-
 	/* IB_QPS_RESET is zero: nobody sees another state meanwhile. */
 	WRITE_ONCE(qp->attr.qp_state, IB_QPS_RESET);
 	memset(&qp->attr, 0, sizeof(qp->attr));
@@ -205,11 +200,12 @@ void rxng_qp_reset(struct rxng_qp *qp)
 	spin_unlock_bh(&qp->inbox_lock);
 	rxng_qp_purge_inbox(qp);
 
-	reset_requester(qp, posted);
+	reset_requester(qp);
 	reset_responder(qp);
 	rxng_path_drop_route(&qp->path);
 	qp->dqpn = 0;
 	qp->blocked_until = 0;
+	qp->congestion_ns = 0;
 	qp->recheck_at = 0;
 	qp->recheck_ns = 0;
 	qp->news = 0;
@@ -239,6 +235,7 @@ static void enter_state(struct rxng_qp *qp, enum ib_qp_state next)
 	case IB_QPS_RTS:
 		qp->req.draining = false;
 		qp->attr.sq_draining = 0;
+		qp->attr.en_sqd_async_notify = 0;
 		break;
 	case IB_QPS_SQD:
 		if (qp->attr.qp_state != IB_QPS_SQD) {
@@ -273,7 +270,8 @@ static int modify(struct rxng_qp *qp, const struct ib_qp_attr *attr, int mask)
 			return err;
 	}
 
-	spin_lock_bh(&qp->lock);
+	local_bh_disable();
+	spin_lock(&qp->lock);
 	/* It may have gone to ERROR by itself since it was looked at. */
 	err = check_transition(qp, attr, mask);
 	if (!err) {
@@ -284,7 +282,8 @@ static int modify(struct rxng_qp *qp, const struct ib_qp_attr *attr, int mask)
 			enter_state(qp, attr->qp_state);
 		rxng_qp_run_owned(qp);
 	}
-	spin_unlock_bh(&qp->lock);
+	rxng_qp_unlock(qp);
+	local_bh_enable();
 	return err;
 }
 
@@ -310,9 +309,12 @@ int rxng_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	mutex_lock(&qp->modify_mutex);
 	err = modify(qp, attr, mask);
 	mutex_unlock(&qp->modify_mutex);
-	if (!err) {
-		rxng_qp_wake(qp, RXNG_WAKE_POST);
+	if (err)
+		return err;
+	/* A kernel consumer's handlers are called from the tasklet only. */
+	if (qp->user)
 		rxng_qp_deliver(qp);
-	}
-	return err;
+	else
+		rxng_qp_wake(qp, RXNG_WAKE_WORK);
+	return 0;
 }

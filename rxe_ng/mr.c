@@ -4,7 +4,8 @@
  * reference is held (see struct rxng_mr). Who changes a region first turns new
  * accesses away and then waits for those under way: asleep in process context
  * (rereg, dereg), spinning where a QP runs (invalidate). The latter is why a
- * reference is held no longer than a copy takes, and never by who invalidates.
+ * reference is held no longer than a burst takes, with bottom halves off, and
+ * never by who invalidates.
  */
 #include <linux/atomic.h>
 #include <linux/mm.h>

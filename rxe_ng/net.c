@@ -332,10 +332,19 @@ static void __net_exit pre_exit_net_ns(struct net *net)
 	struct rxng_net *rn = net_generic(net, net_id);
 	struct rxng_dev *dev;
 
-	while ((dev = get_any(rn)))
-		ib_unregister_device_and_put(&dev->ibdev);
-	/* And those that somebody else is unregistering. */
-	wait_event(net_wait, list_empty_careful(&rn->devs));
+	/*
+	 * Those that cannot be had are being unregistered, or are moved between
+	 * RDMA namespaces and can be had later.
+	 */
+	while (!list_empty_careful(&rn->devs)) {
+		dev = get_any(rn);
+		if (dev)
+			ib_unregister_device_and_put(&dev->ibdev);
+		else
+			wait_event_timeout(net_wait,
+					   list_empty_careful(&rn->devs),
+					   HZ / 10);
+	}
 	/* Who woke us up is done with @rn. */
 	mutex_lock(&net_mutex);
 	mutex_unlock(&net_mutex);

@@ -186,6 +186,35 @@ void rxng_qp_fetch_sends(struct rxng_qp *qp)
 }
 
 /**
+ * rxng_qp_publish_head - tell who posts that send requests were retired
+ * @qp: QP that the caller owns
+ */
+void rxng_qp_publish_head(struct rxng_qp *qp)
+{
+	if (qp->user)
+		rxng_ring_retire(&qp->sq, qp->req.head);
+	else
+		smp_store_release(&qp->retired, qp->req.head);
+}
+
+/**
+ * rxng_qp_drop_posted - forget all send requests, without a completion
+ * @qp: QP that the caller owns and that sends nothing
+ */
+void rxng_qp_drop_posted(struct rxng_qp *qp)
+{
+	u32 posted;
+
+	if (qp->user)
+		posted = READ_ONCE(qp->sq.shared->producer_index) &
+			 qp->sq.mask;
+	else
+		posted = READ_ONCE(qp->posted);
+	rxng_req_reset(&qp->req, posted);
+	rxng_qp_publish_head(qp);
+}
+
+/**
  * rxng_qp_take_recv - take up the next receive request
  * @qp: QP that the caller owns; no receive is in use
  *
@@ -323,7 +352,7 @@ static int post_kernel_sends(struct rxng_qp *qp, const struct ib_send_wr *wr,
 
 	spin_lock_irqsave(&qp->post_lock, flags);
 	for (; wr; wr = wr->next) {
-		if (qp->posted - READ_ONCE(qp->req.head) >=
+		if (qp->posted - smp_load_acquire(&qp->retired) >=
 		    qp->cap.max_send_wr)
 			err = -ENOMEM;
 		else
@@ -351,17 +380,14 @@ static bool may_post(const struct rxng_qp *qp)
 }
 
 /* What a process put into its ring when it may not post is not posted. */
-static void drop_sends(struct rxng_qp *qp)
+static void refuse_posted(struct rxng_qp *qp)
 {
-	spin_lock_bh(&qp->lock);
-	if (!may_post(qp)) {
-		u32 producer = READ_ONCE(qp->sq.shared->producer_index) &
-			       qp->sq.mask;
-
-		rxng_req_reset(&qp->req, producer);
-		rxng_ring_retire(&qp->sq, producer);
-	}
-	spin_unlock_bh(&qp->lock);
+	local_bh_disable();
+	spin_lock(&qp->lock);
+	if (!may_post(qp))
+		rxng_qp_drop_posted(qp);
+	rxng_qp_unlock(qp);
+	local_bh_enable();
 }
 
 /**
@@ -383,7 +409,12 @@ int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 
 	if (!may_post(qp)) {
 		if (qp->user)
-			drop_sends(qp);
+			refuse_posted(qp);
+		*bad_wr = wr;
+		return -EINVAL;
+	}
+	/* A process' requests stand in its ring, not in the call. */
+	if (qp->user && wr) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
@@ -444,6 +475,6 @@ int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	}
 	spin_unlock_irqrestore(&qp->recv_lock, flags);
 	if (READ_ONCE(qp->attr.qp_state) == IB_QPS_ERR)
-		rxng_qp_wake(qp, RXNG_WAKE_POST);
+		rxng_qp_wake(qp, RXNG_WAKE_WORK);
 	return err;
 }

@@ -5,7 +5,6 @@
 #include <linux/xarray.h>
 #include <rdma/uverbs_ioctl.h>
 
-#include "pd.h"
 #include "qp.h"
 #include "ucontext.h"
 
@@ -82,20 +81,22 @@ static int create_sends(struct rxng_qp *qp)
 	u32 data = send_data_size(cap);
 	int err;
 
-	err = rxng_ring_create(&qp->sq, cap->max_send_wr,
-			       sizeof(struct rxng_send_wqe) + data);
-	if (err)
-		return err;
 	qp->req.stride = sizeof(struct rxng_send) + data;
-	qp->req.mask = qp->sq.mask;
-	qp->sends = kvcalloc(qp->sq.mask + 1, qp->req.stride,
-			     GFP_KERNEL_ACCOUNT);
-	if (!qp->sends) {
-		rxng_ring_destroy(&qp->sq);
+	qp->req.mask = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
+	qp->sends = kvcalloc(qp->req.mask + 1, qp->req.stride,
+			     GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!qp->sends)
 		return -ENOMEM;
-	}
 	qp->req.wqes = qp->sends + offsetof(struct rxng_send, w);
-	cap->max_send_wr = qp->sq.mask;
+	if (qp->user) {
+		err = rxng_ring_create(&qp->sq, qp->req.mask,
+				       sizeof(struct rxng_send_wqe) + data);
+		if (err) {
+			kvfree(qp->sends);
+			return err;
+		}
+	}
+	cap->max_send_wr = qp->req.mask;
 	cap->max_send_sge = data / sizeof(struct rxng_sge);
 	cap->max_inline_data = data;
 	return 0;
@@ -238,9 +239,11 @@ int rxng_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 {
 	struct rxng_qp *qp = to_rxng_qp(ibqp);
 
-	spin_lock_bh(&qp->lock);
+	local_bh_disable();
+	spin_lock(&qp->lock);
 	*attr = qp->attr;
-	spin_unlock_bh(&qp->lock);
+	rxng_qp_unlock(qp);
+	local_bh_enable();
 	attr->cur_qp_state = attr->qp_state;
 	attr->cap = qp->cap;
 

@@ -24,16 +24,10 @@
 
 /* Bits of struct rxng_qp.wake: why the QP has to run. */
 enum rxng_wake {
-	/* Something lies in the inbox. */
-	RXNG_WAKE_INBOX,
-	/* Work requests were posted. */
-	RXNG_WAKE_POST,
-	/* The timer fired. */
+	/* Packets, work requests, room to send, or more than one turn takes. */
+	RXNG_WAKE_WORK,
+	/* The timer fired, and does not run any more. */
 	RXNG_WAKE_TIMER,
-	/* Packets under way have left this host. */
-	RXNG_WAKE_SPACE,
-	/* The last turn used up its budget, or left events to deliver. */
-	RXNG_WAKE_MORE,
 };
 
 /* Bits of struct rxng_qp.news: asynchronous events to be delivered. */
@@ -95,14 +89,15 @@ struct rxng_reply {
 /**
  * struct rxng_qp - a queue pair
  * @ibqp: the core's part
- * @modify_mutex: one modify or query at a time; outermost
+ * @modify_mutex: one modify at a time; outermost
  * @lock: ownership; taken with bottom halves off. The tasklet and doorbells
  *	only try it: who fails leaves a bit in @wake that the owner sees after
  *	letting go
  * @wake: enum rxng_wake bits; atomic
  * @news: enum rxng_news bits; atomic
  * @task: runs the QP when nobody else does
- * @timer: fires for the nearest of retransmission, RNR and congestion
+ * @timer: fires for the nearest of retransmission, RNR, congestion and the
+ *	look for late work in ERROR
  * @timer_at: when @timer fires, 0 when it does not
  * @inbox_lock: protects the next four; innermost, bottom halves off
  * @requests: received requests
@@ -114,6 +109,9 @@ struct rxng_reply {
  * @dqpn: destination QP
  * @want_space: wake when @sk has room; read by the socket's callback
  * @blocked_until: the network refused a packet: try again then; 0 when not
+ * @congestion_ns: how long that is; doubled while it goes on
+ * @charged: bytes ever charged to @sk
+ * @charged_req: likewise, when the requester last sent
  * @recheck_at: in ERROR: when to look for requests posted without a doorbell
  * @recheck_ns: how long after the last look that is
  * @user: posted by a process through rings
@@ -132,6 +130,7 @@ struct rxng_reply {
  * @sq_sig_all: each send request is signalled
  * @post_lock: protects the kernel consumer's producer side: @posted
  * @posted: one past the newest request that a kernel consumer posted
+ * @retired: oldest request not retired, for who posts
  * @recv_lock: protects the producer side of @rq of a kernel consumer
  */
 struct rxng_qp {
@@ -156,6 +155,9 @@ struct rxng_qp {
 	u32 dqpn;
 	bool want_space;
 	u64 blocked_until;
+	u64 congestion_ns;
+	u32 charged;
+	u32 charged_req;
 	u64 recheck_at;
 	u64 recheck_ns;
 
@@ -176,6 +178,7 @@ struct rxng_qp {
 
 	spinlock_t post_lock;
 	u32 posted;
+	u32 retired;
 	spinlock_t recv_lock;
 };
 
@@ -218,6 +221,7 @@ void rxng_qp_reset(struct rxng_qp *qp);
 void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why);
 void rxng_qp_doorbell(struct rxng_qp *qp);
 void rxng_qp_run_owned(struct rxng_qp *qp);
+void rxng_qp_unlock(struct rxng_qp *qp);
 void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		     const struct in6_addr *saddr,
 		     const struct in6_addr *daddr);
@@ -240,6 +244,8 @@ int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		   const struct ib_recv_wr **bad_wr);
 void rxng_qp_fetch_sends(struct rxng_qp *qp);
+void rxng_qp_publish_head(struct rxng_qp *qp);
+void rxng_qp_drop_posted(struct rxng_qp *qp);
 int rxng_qp_take_recv(struct rxng_qp *qp);
 void rxng_qp_retire_recv(struct rxng_qp *qp);
 

@@ -54,8 +54,7 @@ void rxng_requester_retire(struct rxng_qp *qp)
 		if (failed && req->una_idx == req->head)
 			req->una_idx++;
 		rxng_req_retire(req);
-		if (qp->user)
-			rxng_ring_retire(&qp->sq, req->head);
+		rxng_qp_publish_head(qp);
 		if (failed) {
 			if (qp->attr.qp_state != IB_QPS_ERR)
 				rxng_qp_error(qp);
@@ -103,6 +102,14 @@ static void open_payload(struct rxng_qp *qp, const struct rxng_send *send,
 				 send->sge, send->w.num_sge, 0, offset);
 }
 
+/* What was sent, for the question whether it has left this host. */
+static void sent(struct rxng_qp *qp, int n, u64 now)
+{
+	if (n > 0)
+		qp->charged_req = qp->charged;
+	rxng_req_sent(&qp->req, n, now);
+}
+
 /* Returns whether all of it left. */
 static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 {
@@ -117,7 +124,7 @@ static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
 		return true;
 	}
-	rxng_req_sent(&qp->req, n, now);
+	sent(qp, n, now);
 	return n == burst->npkts;
 }
 
@@ -157,7 +164,7 @@ static bool send_one(struct rxng_qp *qp, struct rxng_pkt *pkt, u64 now)
 		return true;
 	}
 	n = rxng_tx_burst(qp, pkt, NULL, now);
-	rxng_req_sent(&qp->req, n, now);
+	sent(qp, n, now);
 	return n;
 }
 
@@ -184,7 +191,7 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 		     qp->attr.qp_state == IB_QPS_SQD;
 
 	while (going && *budget > 0) {
-		struct rxng_pkt pkt;
+		struct rxng_pkt pkt = {};
 
 		if (req->cur == req->tail)
 			rxng_qp_fetch_sends(qp);
@@ -200,7 +207,7 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 			going = false;
 			break;
 		}
-		(*budget)--;
+		*budget -= rxng_burst_cost(pkt.npkts);
 	}
 	if (qp->attr.qp_state == IB_QPS_ERR)
 		return;

@@ -25,7 +25,9 @@ static u8 ack_syndrome(const struct rxng_qp *qp)
 	return RXNG_AETH_ACK | rxng_credits_encode(ready);
 }
 
-static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
+/* @last: the QP says nothing after it, so it does not wait for room. */
+static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, bool last,
+		      u64 now)
 {
 	struct rxng_pkt pkt = {
 		.opcode = RXNG_RC_ACK,
@@ -37,25 +39,26 @@ static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 		.msn = qp->resp.msn,
 	};
 
-	return rxng_tx_room(qp) && rxng_tx_burst(qp, &pkt, NULL, now) > 0;
+	return (last || rxng_tx_room(qp)) &&
+	       rxng_tx_burst(qp, &pkt, NULL, now) > 0;
 }
 
 static void send_ack(struct rxng_qp *qp, u64 now)
 {
-	if (send_aeth(qp, ack_syndrome(qp), qp->resp.ack_psn, now))
+	if (send_aeth(qp, ack_syndrome(qp), qp->resp.ack_psn, false, now))
 		qp->ack_pending = false;
 }
 
 /* A NAK acknowledges all before it; when it gets lost the peer asks again. */
 static void send_nak(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
-	if (send_aeth(qp, syndrome, psn, now))
+	if (send_aeth(qp, syndrome, psn, false, now))
 		qp->ack_pending = false;
 }
 
 static void reject(struct rxng_qp *qp, enum rxng_nak code, u32 psn, u64 now)
 {
-	send_nak(qp, RXNG_AETH_NAK | code, psn, now);
+	send_aeth(qp, RXNG_AETH_NAK | code, psn, true, now);
 	rxng_qp_error(qp);
 }
 
@@ -390,7 +393,6 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 
 		if (*budget <= 0 || !rxng_tx_room(qp))
 			return false;
-		(*budget)--;
 		if (reply->res.kind == RXNG_KIND_ATOMIC)
 			n = send_atomic_result(qp, now);
 		else
@@ -402,8 +404,12 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 		}
 		if (!n)
 			return false;
-		qp->ack_pending = false;
 		reply->next += n;
+		*budget -= rxng_burst_cost(n);
+		/* It acknowledges what is older; a repeated one is old itself. */
+		if (rxng_psn_diff(rxng_psn_add(reply->res.psn, reply->next),
+				  qp->resp.ack_psn) > 0)
+			qp->ack_pending = false;
 		reply->active = reply->next < reply->res.npkts;
 	}
 	return true;
@@ -431,6 +437,7 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 		consume_skb(skb);
 		(*budget)--;
 	}
-	if (qp->ack_pending && qp->attr.qp_state != IB_QPS_ERR)
+	if (qp->ack_pending && !qp->reply.active &&
+	    qp->attr.qp_state != IB_QPS_ERR)
 		send_ack(qp, now);
 }

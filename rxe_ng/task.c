@@ -11,7 +11,7 @@
 
 /* Bounds of the look for work posted to a QP in ERROR without a doorbell. */
 #define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)
-#define RECHECK_MAX_NS (64 * NSEC_PER_MSEC)
+#define RECHECK_MAX_NS (1 * NSEC_PER_SEC)
 
 static void earlier(u64 *at, u64 other)
 {
@@ -70,7 +70,7 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
  * @qp: QP that the caller owns
  *
  * Context: bottom halves off. Afterwards, without the lock, the caller calls
- * rxng_qp_deliver() and runs the QP again while its @wake is set.
+ * rxng_qp_deliver().
  */
 void rxng_qp_run_owned(struct rxng_qp *qp)
 {
@@ -99,22 +99,33 @@ void rxng_qp_run_owned(struct rxng_qp *qp)
 		break;
 	}
 	if (budget <= 0)
-		set_bit(RXNG_WAKE_MORE, &qp->wake);
+		set_bit(RXNG_WAKE_WORK, &qp->wake);
 	set_timer(qp, now);
 }
 
-/* Returns whether this caller had a turn. */
-static bool try_run(struct rxng_qp *qp)
+/**
+ * rxng_qp_unlock - let go of a QP
+ * @qp: QP that the caller owns
+ *
+ * Who failed to get it meanwhile has left a bit in @wake.
+ *
+ * Context: bottom halves off.
+ */
+void rxng_qp_unlock(struct rxng_qp *qp)
 {
-	if (!spin_trylock(&qp->lock))
-		return false;
-	rxng_qp_run_owned(qp);
 	spin_unlock(&qp->lock);
 	/* Pairs with the one in rxng_qp_wake(): see its bit, or it sees us. */
 	smp_mb();
 	if (READ_ONCE(qp->wake))
 		tasklet_schedule(&qp->task);
-	return true;
+}
+
+static void try_run(struct rxng_qp *qp)
+{
+	if (!spin_trylock(&qp->lock))
+		return;
+	rxng_qp_run_owned(qp);
+	rxng_qp_unlock(qp);
 }
 
 static void task_run(struct tasklet_struct *task)
@@ -150,7 +161,7 @@ void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why)
  */
 void rxng_qp_doorbell(struct rxng_qp *qp)
 {
-	set_bit(RXNG_WAKE_POST, &qp->wake);
+	set_bit(RXNG_WAKE_WORK, &qp->wake);
 	smp_mb__after_atomic();
 	if (in_hardirq() || irqs_disabled()) {
 		tasklet_schedule(&qp->task);
@@ -217,7 +228,7 @@ void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		kfree_skb(skb);
 		return;
 	}
-	rxng_qp_wake(qp, RXNG_WAKE_INBOX);
+	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 
 /**
@@ -250,7 +261,7 @@ void rxng_qp_write_space(struct sock *sk)
 	    refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf) / 2)
 		return;
 	WRITE_ONCE(qp->want_space, false);
-	rxng_qp_wake(qp, RXNG_WAKE_SPACE);
+	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 
 /**

@@ -3,8 +3,9 @@
 
 #include "tx.h"
 
-/* How long to wait after the network refused a packet. */
-#define CONGESTION_NS (200 * NSEC_PER_USEC)
+/* Bounds of how long to wait after the network refused a packet. */
+#define CONGESTION_MIN_NS (200 * NSEC_PER_USEC)
+#define CONGESTION_MAX_NS (25 * NSEC_PER_MSEC)
 
 /**
  * rxng_tx_room - may a QP send now?
@@ -29,7 +30,15 @@ bool rxng_tx_room(struct rxng_qp *qp)
 static void congested(struct rxng_qp *qp, u64 now)
 {
 	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_CONGESTED);
-	qp->blocked_until = now + CONGESTION_NS;
+	qp->congestion_ns = clamp_t(u64, 2 * qp->congestion_ns,
+				    CONGESTION_MIN_NS, CONGESTION_MAX_NS);
+	qp->blocked_until = now + qp->congestion_ns;
+}
+
+static void accepted(struct rxng_qp *qp, u32 truesize)
+{
+	qp->congestion_ns = 0;
+	qp->charged += truesize;
 }
 
 /* One packet onto the network: 1 when it left, 0 when not now, or errno. */
@@ -41,6 +50,7 @@ static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
 	u32 pad = rxng_pad(pkt->payload_len);
 	u32 len = hdr + pkt->payload_len + pad + RXNG_ICRC_LEN;
 	struct sk_buff *skb = rxng_skb_alloc(&qp->path, dst, len, qp->sk);
+	u32 truesize;
 	u8 *data;
 	int err;
 
@@ -48,6 +58,7 @@ static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
 		congested(qp, now);
 		return 0;
 	}
+	truesize = skb->truesize;
 	data = skb_put(skb, len);
 	rxng_build(data, pkt);
 	if (pkt->payload_len) {
@@ -63,6 +74,7 @@ static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
 		congested(qp, now);
 		return 0;
 	}
+	accepted(qp, truesize);
 	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_PKTS);
 	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_TX_BYTES, pkt->payload_len);
 	return 1;
@@ -74,6 +86,12 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 {
 	u32 i;
 
+	/*
+	 * All packets of a QP by one queue of the netdev: the choice by CPU
+	 * would let those of a doorbell overtake those of the tasklet.
+	 */
+	sk_tx_queue_set(qp->sk, qp->sk->sk_txhash %
+					READ_ONCE(dst->dev->real_num_tx_queues));
 	for (i = 0; i < burst->npkts; i++) {
 		struct rxng_pkt pkt;
 		int ret;
@@ -151,6 +169,7 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 			return err;
 		}
 	}
+	accepted(qp, skb->truesize);
 	*rxng_skb_pkt(skb) = *burst;
 	rcu_read_lock();
 	peer = rxng_qp_lookup(burst->qpn);

@@ -19,6 +19,17 @@ static inline u32 rxng_burst_pkts(const struct rxng_qp *qp)
 	return min_t(u32, RXNG_BURST_PKTS, RXNG_BURST_BYTES / qp->req.mtu);
 }
 
+/**
+ * rxng_burst_cost - what a burst takes of a turn's budget
+ * @npkts: packets of it
+ *
+ * A long burst is a long copy, and over the network many packets.
+ */
+static inline int rxng_burst_cost(int npkts)
+{
+	return 1 + npkts / 16;
+}
+
 bool rxng_tx_room(struct rxng_qp *qp);
 int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
 		  struct rxng_cursor *payload, u64 now);
