@@ -21,7 +21,7 @@ import threading
 
 from . import frames, paths, terminal
 from .errors import Error, Failed, TimedOut, UsageError
-from .progress import complain, say
+from .progress import complain
 
 
 def _lock_path(name):
@@ -223,6 +223,7 @@ class Server:
 
     def __init__(self, cluster, path):
         self.cluster = cluster
+        self.reported = False
         self.jobs = {}
         self.job_numbers = itertools.count(1)
         self.over = threading.Event()
@@ -352,11 +353,16 @@ class Server:
                 host.scan_leaks()
         for host in self.cluster:
             host.check_alive()
-        self.cluster.check_logs()
+        try:
+            self.cluster.check_logs()
+        except Failed:
+            self.reported = True
+            raise
         return 0, ""
 
     def do_down(self, request, client, incoming):
         """Check the logs and end the hosts."""
         self.cluster.finish()
-        say("down")
+        if self.reported:
+            return Failed.status, f"a kernel reported something before; logs: {self.cluster.folder}"
         return 0, ""

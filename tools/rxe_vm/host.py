@@ -98,9 +98,11 @@ class Host:
                 "no_timer_check",
                 "rcupdate.rcu_cpu_stall_timeout=60", "watchdog_thresh=30",
                 accel.kernel_arguments(self.kind), self.kernel.arguments, self.arguments]
+        # The BIOS lists one processor of each socket for a kernel without ACPI.
+        smp = f"{self.cpus},sockets={self.cpus}" if self.release.config else str(self.cpus)
         command = [
             accel.qemu(), "-name", f"rxe-vm-host{self.number}", *accel.arguments(self.kind),
-            "-smp", str(self.cpus), "-m", str(self.memory), "-nodefaults", "-no-user-config",
+            "-smp", smp, "-m", str(self.memory), "-nodefaults", "-no-user-config",
             "-display", "none", "-no-reboot", "-serial", f"file:{self.console}",
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
@@ -362,9 +364,9 @@ class Host:
         """Return the reports in the kernel's log that were not returned before."""
         self.sync_log()
         text = self.log()
-        new = text[self._checked:]
+        old, new = text[:self._checked], text[self._checked:]
         self._checked = len(text)
-        return logcheck.find(new, allow)
+        return logcheck.find(new, allow, old.count("\n"))
 
     def scan_leaks(self):
         """Let kmemleak search, so that what it finds is in the log. Nothing without kmemleak.

@@ -41,8 +41,11 @@ class Report:
         return "\n".join(self.lines)
 
 
-def find(text, allow=None):
-    """Return the reports in a log, without those whose first line matches the expression allow."""
+def find(text, allow=None, before=0):
+    """Return the reports in a log, without those whose first line matches the expression allow.
+
+    before: lines of the log that come before the text.
+    """
     lines = text.replace("\r", "").split("\n")
     reports = []
     skip = 0
@@ -58,5 +61,5 @@ def find(text, allow=None):
                 last = at + 1
                 break
         skip = last
-        reports.append(Report(number + 1, line, lines[number:last]))
+        reports.append(Report(before + number + 1, line, lines[number:last]))
     return reports
