@@ -706,6 +706,23 @@ REQUEST(rxng_req_response__stale_responses)
 	SUCCEEDED(3);
 }
 
+/* A request that failed here does not succeed by an answer that comes. */
+REQUEST(rxng_req_response__response_for_a_failed_one)
+{
+	struct rxng_swqe *wqe;
+
+	POST(SEND, 1, 0);
+	wqe = POST(READ, 1, 0);
+	SENDS(SEND, 0x100, 1);
+	SENDS(READ, 0x101, 1);
+	rxng_req_fail(&bench->r, wqe, RXNG_WC_LOC_PROT_ERR);
+	GIVES(read_resp(bench, 0x101, 1, ONLY, 1), PROGRESS);
+	SUCCEEDED(1);
+	FAILED(RXNG_WC_LOC_PROT_ERR);
+	GIVES(read_resp(bench, 0x101, 1, ONLY, 1), DROP);
+	FAILED(RXNG_WC_LOC_PROT_ERR);
+}
+
 REQUEST(rxng_req_answered__timer_and_retries)
 {
 	POST(READ, 600, 0);

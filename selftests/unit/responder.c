@@ -109,14 +109,25 @@ static struct rxng_resource *done(struct judge *j, u64 orig)
 
 RESPONSE(rxng_resp_reset__forgets)
 {
+	static struct rxng_resp clean;
+
+	clean = judge->r;
+	clean.va = 0;
+	clean.rkey = 0;
+	clean.gap_psn = 0;
 	JUDGE(read_at(judge, 0x100, VA, 1000), EXECUTE);
 	done(judge, 0);
 	JUDGE(data(judge, SEND, 0x104, 1, FIRST, MTU, 0), EXECUTE);
 	done(judge, 0);
 	JUDGE(data(judge, SEND, 0x109, 1, FIRST, MTU, 0), NAK_PSN);
 	rxng_resp_reset(&judge->r);
+	rxng_resp_start(&judge->r, 0x100);
+	/* Have no meaning before a WRITE or a gap. */
+	judge->r.va = 0;
+	judge->r.rkey = 0;
+	judge->r.gap_psn = 0;
+	CHECK(!memcmp(&clean, &judge->r, sizeof(clean)));
 	rxng_resp_start(&judge->r, 0x200);
-	CHECK_EQ(judge->r.msn, 0);
 	JUDGE(read_at(judge, 0x100, VA, 1000), DROP);
 	JUDGE(data(judge, SEND, 0x205, 1, FIRST, MTU, 0), NAK_PSN);
 	TAKE(0x200);
