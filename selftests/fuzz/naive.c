@@ -253,14 +253,14 @@ enum naive_says naive_request(struct naive *n, const struct rxng_pkt *burst,
 	default:
 		return NAIVE_NAK_INVALID;
 	}
-	trial = *n;
+	memcpy(&trial, n, NAIVE_STATE);
 	for (i = skip; i < burst->npkts; i++) {
 		struct one p = packet(n, burst, payload, i);
 
 		if (!data_fits(&trial, burst, &p))
 			return NAIVE_NAK_INVALID;
 	}
-	trial = *n;
+	memcpy(&trial, n, NAIVE_STATE);
 	for (i = skip; i < burst->npkts; i++) {
 		struct one p = packet(n, burst, payload, i);
 
@@ -270,7 +270,7 @@ enum naive_says naive_request(struct naive *n, const struct rxng_pkt *burst,
 			break;
 	}
 	if (says == NAIVE_EXECUTED) {
-		*n = trial;
+		memcpy(n, &trial, NAIVE_STATE);
 	} else if (says == NAIVE_RNR) {
 		n->told = true;
 		n->told_rnr = true;

@@ -63,11 +63,14 @@ struct naive {
 	u64 told_by;
 	u32 receives;
 	u32 next_recv_size;
-	struct naive_answer answers[NAIVE_HISTORY];
-	u32 nanswers;
 	const struct naive_answer *answer;	/* what is to be sent again */
 	u8 memory[NAIVE_MEMORY];
+	u32 nanswers;
+	/* Stays where it is when a request is tried out on a copy. */
+	struct naive_answer answers[NAIVE_HISTORY];
 };
+
+#define NAIVE_STATE offsetof(struct naive, answers)
 
 void naive_start(struct naive *n, u32 psn);
 enum naive_says naive_request(struct naive *n, const struct rxng_pkt *burst,

@@ -250,7 +250,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	rxng_resp_start(&real.r, psn);
 	real.receives = 0;
 	memset(real.memory, 0, sizeof(real.memory));
-	memset(&naive, 0, sizeof(naive));
+	memset(&naive, 0, NAIVE_STATE);
 	naive.mtu = MTU;
 	naive.depth = real.r.depth;
 	naive.may_write = rights & RXNG_ALLOW_WRITE;
