@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "states.h"
 
@@ -129,6 +130,27 @@ static void ip(const char *a, const char *b, const char *c, const char *d,
 		FAIL("ip %s %s %s %s %s fails", a, b, c, d, e ? e : "");
 }
 
+/* Down, and yet the IPv6 addresses stay, for the tests that come after. */
+static void link_down(const struct host *host)
+{
+	char path[100];
+	int fd;
+
+	snprintf(path, sizeof(path),
+		 "/proc/sys/net/ipv6/conf/%s/keep_addr_on_down", host->netdev);
+	fd = open(path, O_WRONLY);
+	if (fd >= 0) {
+		CHECK_ERRNO(write(fd, "1", 1) == 1);
+		close(fd);
+	}
+	ip("link", "set", "dev", host->netdev, "down");
+}
+
+static void link_up(const struct host *host)
+{
+	ip("link", "set", "dev", host->netdev, "up");
+}
+
 /* The next event that is not about GIDs, which follow the addresses. */
 static void expect_port_event(struct host *host, enum ibv_event_type type)
 {
@@ -181,11 +203,11 @@ TEST(port_down_and_up)
 
 	need_netdev(host);
 	for (i = 0; i < 3; i++) {
-		ip("link", "set", "dev", host->netdev, "down");
+		link_down(host);
 		expect_port_event(host, IBV_EVENT_PORT_ERR);
 		wait_port_state(host, IBV_PORT_DOWN);
 		no_port_event(host);
-		ip("link", "set", "dev", host->netdev, "up");
+		link_up(host);
 		expect_port_event(host, IBV_EVENT_PORT_ACTIVE);
 		wait_port_state(host, IBV_PORT_ACTIVE);
 		no_port_event(host);
@@ -199,10 +221,10 @@ TEST(port_event_to_all)
 	struct host *h0 = host_open(0), *h1 = host_open(0);
 
 	need_netdev(h0);
-	ip("link", "set", "dev", h0->netdev, "down");
+	link_down(h0);
 	expect_port_event(h0, IBV_EVENT_PORT_ERR);
 	expect_port_event(h1, IBV_EVENT_PORT_ERR);
-	ip("link", "set", "dev", h0->netdev, "up");
+	link_up(h0);
 	expect_port_event(h0, IBV_EVENT_PORT_ACTIVE);
 	expect_port_event(h1, IBV_EVENT_PORT_ACTIVE);
 	host_close(h0);
@@ -216,9 +238,9 @@ TEST_F(pair, connection_survives_link)
 
 	need_netdev(host);
 	end_ping(&pair->a, &pair->b);
-	ip("link", "set", "dev", host->netdev, "down");
+	link_down(host);
 	wait_port_state(host, IBV_PORT_DOWN);
-	ip("link", "set", "dev", host->netdev, "up");
+	link_up(host);
 	wait_port_state(host, IBV_PORT_ACTIVE);
 	end_ping(&pair->a, &pair->b);
 }
