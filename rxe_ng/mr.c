@@ -8,6 +8,7 @@
  * never by who invalidates.
  */
 #include <linux/atomic.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -55,6 +56,9 @@ static void set_access(struct rxng_mr *mr, int access)
 static struct rxng_mr *find(struct rxng_dev *dev, u32 key)
 {
 	struct rxng_mr *mr;
+
+	/* invalidate() spins for references: nobody sleeps on one. */
+	lockdep_assert_in_softirq();
 
 	rcu_read_lock();
 	mr = xa_load(&dev->mrs, rxng_key_index(key));
