@@ -77,6 +77,7 @@ TEST(rxng_opcode_find__inverts_info)
 TEST(rxng_opcode_find__none)
 {
 	CHECK_EQ(rxng_opcode_find(RXNG_KIND_NONE, S | E, false), -1);
+	CHECK_EQ(rxng_opcode_find(RXNG_KIND_NONE, 0, false), -1);
 	CHECK_EQ(rxng_opcode_find(RXNG_KIND_SEND, S | RXNG_PKT_IMM, false), -1);
 	CHECK_EQ(rxng_opcode_find(RXNG_KIND_WRITE, E | RXNG_PKT_INV, false), -1);
 	CHECK_EQ(rxng_opcode_find(RXNG_KIND_READ, S, false), -1);

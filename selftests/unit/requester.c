@@ -43,6 +43,7 @@ REQUEST(rxng_req_start__forgets)
 	SENDS(SEND, 0xac1, 5);
 	GIVES(rnr(bench, 0xabe, 1), RNR);
 	bench->r.draining = true;
+	bench->r.backoff = 2;
 	rxng_req_reset(&bench->r, clean.head);
 	rxng_req_start(&bench->r, 0xabc);
 	CHECK(!memcmp(&clean, &bench->r, sizeof(clean)));
