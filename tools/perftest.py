@@ -79,10 +79,10 @@ def run(program, server, client, options=(), *, port=PORT, timeout=120):
     return figures(result.stdout), result
 
 
-def wait_listening(end, port):
+def wait_listening(end, port, timeout=120):
     """Wait until the server listens, in its namespace."""
     if end.netns:
         end.host.wait_for(["ip", "netns", "exec", end.netns, "sh", "-c",
-                           f"[ -n \"$(ss -Hltn sport = :{port})\" ]"], timeout=30, interval=0.05)
+                           f"[ -n \"$(ss -Hltn sport = :{port})\" ]"], timeout=timeout, interval=0.05)
     else:
-        end.host.wait_port(port)
+        end.host.wait_port(port, timeout)

@@ -19,7 +19,6 @@ class Perftest(VmTestCase):
         shown = f"{result.command}:\n{result.stdout}"
         self.assertEqual(len(found), lines, shown)
         for line in found:
-            self.assertGreater(line["average"], 0, shown)
             self.assertGreaterEqual(line["iterations"], count, shown)
 
     def test_write_bw(self):
@@ -132,12 +131,6 @@ class Perftest(VmTestCase):
 
     def test_write_bw_unsignalled(self):
         self.run_it("ib_write_bw", "-Q", "20", "-s", "64", count=2000)
-
-    def test_write_bw_through_rdma_cm(self):
-        self.run_it("ib_write_bw", "-R")
-
-    def test_send_lat_through_rdma_cm(self):
-        self.run_it("ib_send_lat", "-R")
 
 
 class PerftestBadWire(Perftest):
