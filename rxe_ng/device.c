@@ -327,7 +327,7 @@ static void init_device(struct rxng_dev *dev, struct net_device *ndev)
 	ib_set_device_ops(ibdev, &device_ops);
 	dev->ndev = ndev;
 	netdev_hold(ndev, &dev->tracker, GFP_KERNEL);
-	xa_init_flags(&dev->mrs, XA_FLAGS_ALLOC1);
+	xa_init(&dev->mrs);
 	INIT_LIST_HEAD(&dev->net_entry);
 	dev->port_state = ib_get_curr_port_state(ndev);
 

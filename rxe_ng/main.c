@@ -82,8 +82,6 @@ static void __exit rxng_exit(void)
 	/* No new link, no event; then all devices, whoever began to end them. */
 	rxng_link_exit();
 	rxng_net_exit();
-	/* Callbacks of ours that freed objects left behind. */
-	rcu_barrier();
 	rxng_qp_exit_table();
 	unregister_module_notifier(&module_nb);
 }

@@ -13,11 +13,6 @@ struct rxng_pd {
 	struct ib_pd ibpd;
 };
 
-static inline struct rxng_pd *to_rxng_pd(struct ib_pd *ibpd)
-{
-	return container_of(ibpd, struct rxng_pd, ibpd);
-}
-
 /* Device operations, pd.c; see struct ib_device_ops. */
 int rxng_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);
 int rxng_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata);

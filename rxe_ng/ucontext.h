@@ -13,11 +13,6 @@ struct rxng_ucontext {
 	struct ib_ucontext ibuc;
 };
 
-static inline struct rxng_ucontext *to_rxng_ucontext(struct ib_ucontext *ibuc)
-{
-	return container_of(ibuc, struct rxng_ucontext, ibuc);
-}
-
 int rxng_udata_check(struct ib_udata *udata, size_t resp_len);
 int rxng_udata_respond(struct ib_udata *udata, const void *resp,
 		       size_t resp_len);

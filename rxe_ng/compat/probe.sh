@@ -138,20 +138,6 @@ int probe(void);
 int probe(void) { return 0; }
 E
 
-form VIRT_DMA_TO_PTR new <<'E'
-#include <rdma/ib_verbs.h>
-void *probe(u64 addr);
-void *probe(u64 addr)
-{ return ib_virt_dma_to_page(addr) ? ib_virt_dma_to_ptr(addr) : NULL; }
-E
-form VIRT_DMA_TO_PTR old <<'E'
-#include <rdma/ib_verbs.h>
-void ib_virt_dma_to_ptr(void);
-void ib_virt_dma_to_page(void);
-int probe(void);
-int probe(void) { return 0; }
-E
-
 form UMEM_GET_VA new <<'E'
 #include <rdma/ib_umem.h>
 struct ib_umem *probe(struct ib_device *dev);
@@ -212,17 +198,6 @@ form VM_FLAGS_SET old <<'E'
 #include <linux/mm.h>
 void probe(struct vm_area_struct *vma);
 void probe(struct vm_area_struct *vma) { vma->vm_flags |= VM_DONTEXPAND; }
-E
-
-form LINUX_UNALIGNED_H new <<'E'
-#include <linux/unaligned.h>
-int probe(u8 *p);
-int probe(u8 *p) { return get_unaligned_be16(p); }
-E
-form LINUX_UNALIGNED_H old <<'E'
-#include <asm/unaligned.h>
-int probe(u8 *p);
-int probe(u8 *p) { return get_unaligned_be16(p); }
 E
 
 objects=$(sed -n 's/^obj-m += //p' "$work/Kbuild")

@@ -10,13 +10,12 @@
 
 #include "proto_env.h"
 
-#define RXNG_KEY_INDEX_MASK 0xffffffu
-
-static inline u32 rxng_key_make(u32 index, u8 variant)
-{
-	return index << 8 | variant;
-}
-
+/**
+ * rxng_key_index - where a key's object stands in the device's table
+ * @key: lkey or rkey
+ *
+ * Return: 24 bits.
+ */
 static inline u32 rxng_key_index(u32 key)
 {
 	return key >> 8;

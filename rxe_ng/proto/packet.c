@@ -2,7 +2,7 @@
 /* Bytes to struct rxng_pkt and back. */
 #include "packet.h"
 
-static const u8 *parse_extended(const u8 *p, struct rxng_pkt *pkt)
+static void parse_extended(const u8 *p, struct rxng_pkt *pkt)
 {
 	if (pkt->flags & RXNG_PKT_RETH) {
 		const struct rxng_reth *reth = (const void *)p;
@@ -37,11 +37,8 @@ static const u8 *parse_extended(const u8 *p, struct rxng_pkt *pkt)
 		pkt->imm = ((const struct rxng_immdt *)p)->imm;
 		p += sizeof(struct rxng_immdt);
 	}
-	if (pkt->flags & RXNG_PKT_INV) {
+	if (pkt->flags & RXNG_PKT_INV)
 		pkt->inv_rkey = be32_to_cpu(((const struct rxng_ieth *)p)->rkey);
-		p += sizeof(struct rxng_ieth);
-	}
-	return p;
 }
 
 /**

@@ -4,8 +4,6 @@
 #ifndef RXNG_COMPAT_LINUX_SLAB_H
 #define RXNG_COMPAT_LINUX_SLAB_H
 
-#include <linux/overflow.h>
-
 /* The flags may be left out, and then are GFP_KERNEL. */
 #define rxng_gfp(first, gfp, ...) gfp
 
@@ -13,11 +11,6 @@
 #define kzalloc_obj(P, ...) \
 	((typeof(P) *)kzalloc(sizeof(P), \
 			      rxng_gfp(0, ##__VA_ARGS__, GFP_KERNEL)))
-#endif
-#ifndef kvzalloc_objs
-#define kvzalloc_objs(P, COUNT, ...) \
-	((typeof(P) *)kvzalloc(size_mul(sizeof(P), COUNT), \
-			       rxng_gfp(0, ##__VA_ARGS__, GFP_KERNEL)))
 #endif
 
 #endif

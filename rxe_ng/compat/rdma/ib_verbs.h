@@ -30,16 +30,4 @@ static inline void ib_mark_name_assigned_by_user(struct ib_device *ibdev)
 }
 #endif
 
-#ifndef RXNG_HAVE_VIRT_DMA_TO_PTR
-static inline void *ib_virt_dma_to_ptr(u64 dma_addr)
-{
-	return (void *)(uintptr_t)dma_addr;
-}
-
-static inline struct page *ib_virt_dma_to_page(u64 dma_addr)
-{
-	return virt_to_page(ib_virt_dma_to_ptr(dma_addr));
-}
-#endif
-
 #endif
