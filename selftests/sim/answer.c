@@ -42,6 +42,13 @@ static void refuse(struct end *e, enum rxng_nak code, const char *why)
 	end_fail(e, why);
 }
 
+/* A response acknowledges what is older; one that is repeated is old itself. */
+static void acknowledged_up_to(struct end *e, u32 psn)
+{
+	if (rxng_psn_diff(psn, e->resp.ack_psn) > 0)
+		e->ack_due = false;
+}
+
 static void answer_atomic(struct end *e, const struct rxng_resource *res)
 {
 	struct rxng_pkt pkt = {
@@ -56,7 +63,7 @@ static void answer_atomic(struct end *e, const struct rxng_resource *res)
 		.orig = res->orig,
 	};
 
-	e->ack_due = false;
+	acknowledged_up_to(e, res->psn);
 	wire_send(e->w, e->me, &pkt, arena);
 }
 
@@ -93,7 +100,7 @@ static void pump(struct end *e)
 			       e->region + (res->va - e->plan->base) +
 				       (size_t)e->stream_from * w->plan.mtu,
 			       pkt.payload_len);
-		e->ack_due = false;
+		acknowledged_up_to(e, pkt.psn);
 		wire_send(w, e->me, &pkt, data);
 		e->stream_from += pkt.npkts;
 		if (e->stream_from >= res->npkts)
