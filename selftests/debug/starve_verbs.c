@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * Each verb when memory runs out at the first place where it can, then at the
+ * second, and so on until it needs no more: it says so or does all the same,
+ * nothing is lost, and nothing is left behind.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../verbs/states.h"
+#include "inject.h"
+
+/* No verb has so many places. */
+#define MANY 20000
+#define PAGE 4096
+#define LARGE (4 << 20)
+#define HELD 3			/* completions in a CQ that is resized */
+
+/* What the verbs need and make. */
+struct world {
+	const struct verb *verb;
+	struct pair *pair;		/* both ends in one context */
+	struct host *host;		/* the pair's */
+	struct buf *local;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	uint8_t *mem;
+	struct ibv_mr *mr;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+	struct states states;
+	void *ring;
+	off_t ring_offset;
+	size_t ring_size;
+};
+
+/*
+ * call: the verb; returns an error number.
+ * open, close: around all of it. before: before each first call.
+ * check: whether what a call without an error did is whole.
+ * undo: take it back. ends: the call itself takes something away.
+ */
+struct verb {
+	const char *name;
+	int (*call)(struct world *w);
+	void (*check)(struct world *w);
+	void (*undo)(struct world *w);
+	void (*open)(struct world *w);
+	void (*before)(struct world *w);
+	void (*close)(struct world *w);
+	bool ends;
+	enum ibv_qp_state from, to;
+	int flags;
+	int size;
+};
+
+static int got(const void *object)
+{
+	return object ? 0 : errno ? errno : EPROTO;
+}
+
+static int flags_of(const struct world *w)
+{
+	return w->verb->flags;
+}
+
+/* ---- contexts ---------------------------------------------------------- */
+
+static int open_context(struct world *w)
+{
+	w->ctx = ibv_open_device(w->host->ctx->device);
+	return got(w->ctx);
+}
+
+static void use_context(struct world *w)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(w->ctx);
+
+	CHECK_ERRNO(pd);
+	CHECK_RC(ibv_dealloc_pd(pd));
+}
+
+static int close_context(struct world *w)
+{
+	return ibv_close_device(w->ctx) ? errno : 0;
+}
+
+static void undo_context(struct world *w)
+{
+	CHECK_RC(close_context(w));
+}
+
+static void need_context(struct world *w)
+{
+	CHECK_RC(open_context(w));
+}
+
+static int query_device(struct world *w)
+{
+	struct ibv_device_attr attr;
+
+	return ibv_query_device(w->host->ctx, &attr);
+}
+
+static int query_port(struct world *w)
+{
+	struct ibv_port_attr attr;
+
+	return ibv_query_port(w->host->ctx, 1, &attr);
+}
+
+static int query_gid(struct world *w)
+{
+	union ibv_gid gid;
+
+	return ibv_query_gid(w->host->ctx, 1, w->host->gid_index, &gid) ?
+	       errno : 0;
+}
+
+/* ---- protection domains ------------------------------------------------ */
+
+static int alloc_pd(struct world *w)
+{
+	w->pd = ibv_alloc_pd(w->host->ctx);
+	return got(w->pd);
+}
+
+static int dealloc_pd(struct world *w)
+{
+	return ibv_dealloc_pd(w->pd);
+}
+
+static void undo_pd(struct world *w)
+{
+	CHECK_RC(dealloc_pd(w));
+}
+
+static void need_pd(struct world *w)
+{
+	CHECK_RC(alloc_pd(w));
+}
+
+/* ---- memory regions ---------------------------------------------------- */
+
+static size_t mr_size(const struct world *w)
+{
+	return w->verb->size;
+}
+
+static void need_memory(struct world *w)
+{
+	w->mem = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	CHECK_ERRNO(w->mem != MAP_FAILED);
+}
+
+static void free_memory(struct world *w)
+{
+	munmap(w->mem, LARGE);
+}
+
+static int reg_mr(struct world *w)
+{
+	w->mr = ibv_reg_mr(w->host->pd, w->mem, mr_size(w), ALL_ACCESS);
+	return got(w->mr);
+}
+
+/* A WRITE arrives in the region's last bytes. */
+static void use_mr(struct world *w)
+{
+	uint8_t *last = w->mem + w->mr->length - 64;
+	struct ibv_sge sge = buf_sge(w->local, 0, 64);
+	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, 1, &sge, 1,
+					IBV_SEND_SIGNALED);
+
+	buf_refill(w->local);
+	wr_remote(&wr, (uintptr_t)last, w->mr->rkey);
+	end_send(&w->pair->a, &wr);
+	wc_expect(w->pair->a.scq, 1, IBV_WC_SUCCESS);
+	CHECK(!memcmp(last, w->local->mem, 64));
+}
+
+static int dereg_mr(struct world *w)
+{
+	return ibv_dereg_mr(w->mr);
+}
+
+static void undo_mr(struct world *w)
+{
+	CHECK_RC(dereg_mr(w));
+}
+
+static void need_mr(struct world *w)
+{
+	CHECK_RC(reg_mr(w));
+}
+
+/* A region without rights of another domain: each change has work to do. */
+static void need_poor_mr(struct world *w)
+{
+	int flags = flags_of(w);
+
+	w->mr = ibv_reg_mr(flags & IBV_REREG_MR_CHANGE_PD ? w->pd :
+			   w->host->pd, w->mem, PAGE,
+			   flags & IBV_REREG_MR_CHANGE_ACCESS ? 0 :
+			   ALL_ACCESS);
+	CHECK_ERRNO(w->mr);
+}
+
+static void need_memory_and_pd(struct world *w)
+{
+	need_memory(w);
+	need_pd(w);
+}
+
+static void free_memory_and_pd(struct world *w)
+{
+	free_memory(w);
+	undo_pd(w);
+}
+
+static int rereg_mr(struct world *w)
+{
+	errno = 0;
+	if (!ibv_rereg_mr(w->mr, flags_of(w), w->host->pd, w->mem,
+			  mr_size(w), ALL_ACCESS))
+		return 0;
+	return errno ? errno : EPROTO;
+}
+
+/* ---- completion queues ------------------------------------------------- */
+
+static void need_channel(struct world *w)
+{
+	w->channel = ibv_create_comp_channel(w->host->ctx);
+	CHECK_ERRNO(w->channel);
+}
+
+static void free_channel(struct world *w)
+{
+	CHECK_RC(ibv_destroy_comp_channel(w->channel));
+}
+
+static int create_channel(struct world *w)
+{
+	w->channel = ibv_create_comp_channel(w->host->ctx);
+	return got(w->channel);
+}
+
+static int create_cq(struct world *w)
+{
+	w->cq = ibv_create_cq(w->host->ctx, w->verb->size, NULL, w->channel,
+			      0);
+	return got(w->cq);
+}
+
+static int create_cq_ex(struct world *w)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = w->verb->size,
+		.channel = w->channel,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN,
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(w->host->ctx, &attr);
+
+	w->cq = cq ? ibv_cq_ex_to_cq(cq) : NULL;
+	return got(cq);
+}
+
+static int destroy_cq(struct world *w)
+{
+	return ibv_destroy_cq(w->cq);
+}
+
+static void undo_cq(struct world *w)
+{
+	CHECK_RC(destroy_cq(w));
+}
+
+/* A pair of queue pairs that complete to this one, which it holds open. */
+static void ping_cq(struct world *w, struct states *s, unsigned int n)
+{
+	memset(s, 0, sizeof(*s));
+	s->param = param_default();
+	end_create(&s->end, w->host, &s->param);
+	end_create(&s->peer, w->host, &s->param);
+	CHECK_RC(ibv_destroy_qp(s->end.qp));
+	CHECK_RC(ibv_destroy_cq(s->end.scq));
+	s->end.scq = w->cq;
+	s->end.qp = ibv_create_qp(w->host->pd, &(struct ibv_qp_init_attr) {
+		.send_cq = w->cq,
+		.recv_cq = s->end.rcq,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8,
+			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	});
+	CHECK_ERRNO(s->end.qp);
+	end_connect(&s->peer, &s->end);
+	end_connect(&s->end, &s->peer);
+	while (n--) {
+		struct ibv_send_wr wr = send_wr(IBV_WR_SEND, n, NULL, 0,
+						IBV_SEND_SIGNALED);
+
+		end_recv(&s->peer, n, NULL, 0);
+		end_send(&s->end, &wr);
+		wc_expect(s->peer.rcq, n, IBV_WC_SUCCESS);
+	}
+}
+
+static void ping_cq_end(struct states *s)
+{
+	CHECK_RC(ibv_destroy_qp(s->end.qp));
+	CHECK_RC(ibv_destroy_cq(s->end.rcq));
+	end_destroy(&s->peer);
+}
+
+static void use_cq(struct world *w)
+{
+	struct states s;
+
+	ping_cq(w, &s, 1);
+	wc_expect(w->cq, 0, IBV_WC_SUCCESS);
+	wc_none(w->cq);
+	ping_cq_end(&s);
+}
+
+static void need_cq(struct world *w)
+{
+	CHECK_RC(create_cq(w));
+}
+
+/* A small one that holds completions. */
+static void need_held_cq(struct world *w)
+{
+	w->cq = ibv_create_cq(w->host->ctx, 10, NULL, NULL, 0);
+	CHECK_ERRNO(w->cq);
+	ping_cq(w, &w->states, HELD);
+	/* The last one's completion may come after its receipt. */
+	end_wait_state(&w->states.end, IBV_QPS_RTS);
+}
+
+static int resize_cq(struct world *w)
+{
+	return ibv_resize_cq(w->cq, w->verb->size);
+}
+
+static void use_held_cq(struct world *w)
+{
+	unsigned int n;
+
+	CHECK(w->cq->cqe >= w->verb->size);
+	for (n = HELD; n--; )
+		wc_expect(w->cq, n, IBV_WC_SUCCESS);
+	wc_none(w->cq);
+}
+
+static void undo_held_cq(struct world *w)
+{
+	ping_cq_end(&w->states);
+	undo_cq(w);
+}
+
+static int arm_cq(struct world *w)
+{
+	return ibv_req_notify_cq(w->cq, 0);
+}
+
+/* ---- queue pairs ------------------------------------------------------- */
+
+static int create_qp(struct world *w)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = w->pair->a.scq,
+		.recv_cq = w->pair->a.rcq,
+		.cap = {
+			.max_send_wr = w->verb->size,
+			.max_recv_wr = w->verb->size,
+			.max_send_sge = 4,
+			.max_recv_sge = 4,
+		},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	w->qp = ibv_create_qp(w->host->pd, &attr);
+	return got(w->qp);
+}
+
+static int destroy_qp(struct world *w)
+{
+	return ibv_destroy_qp(w->qp);
+}
+
+static void undo_qp(struct world *w)
+{
+	CHECK_RC(destroy_qp(w));
+}
+
+/* It connects, and a message gets through. */
+static void use_qp(struct world *w)
+{
+	struct end end = w->pair->a, peer;
+
+	end.qp = w->qp;
+	end_create(&peer, w->host, &w->pair->param);
+	end_connect(&peer, &end);
+	end_connect(&end, &peer);
+	end_ping(&end, &peer);
+	end_ping(&peer, &end);
+	end_destroy(&peer);
+}
+
+static void need_qp(struct world *w)
+{
+	CHECK_RC(create_qp(w));
+}
+
+static void need_states(struct world *w)
+{
+	states_open(&w->states);
+}
+
+static void reach_from(struct world *w)
+{
+	states_reach(&w->states, w->verb->from);
+}
+
+static int modify_qp(struct world *w)
+{
+	struct end *end = &w->states.end;
+	struct ibv_qp_attr attr = { .qp_state = w->verb->to };
+	int mask = IBV_QP_STATE;
+
+	if (w->verb->to == IBV_QPS_INIT)
+		mask = end_init_attr(end, &attr);
+	else if (w->verb->to == IBV_QPS_RTR)
+		mask = end_rtr_attr(end, &w->states.peer, &attr);
+	else if (w->verb->from == IBV_QPS_RTR)
+		mask = end_rts_attr(end, &attr);
+	return ibv_modify_qp(end->qp, &attr, mask);
+}
+
+static void check_to(struct world *w)
+{
+	end_wait_state(&w->states.end, w->verb->to);
+}
+
+static int query_qp(struct world *w)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(w->states.end.qp, &attr, IBV_QP_STATE, &init);
+}
+
+static void free_states(struct world *w)
+{
+	states_close(&w->states);
+}
+
+/* ---- address handles --------------------------------------------------- */
+
+static int create_ah(struct world *w)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {
+			.dgid = w->host->gid,
+			.sgid_index = w->host->gid_index,
+			.hop_limit = 64,
+		},
+	};
+
+	w->ah = ibv_create_ah(w->host->pd, &attr);
+	return got(w->ah);
+}
+
+static int destroy_ah(struct world *w)
+{
+	return ibv_destroy_ah(w->ah);
+}
+
+static void undo_ah(struct world *w)
+{
+	CHECK_RC(destroy_ah(w));
+}
+
+static void need_ah(struct world *w)
+{
+	CHECK_RC(create_ah(w));
+}
+
+/* ---- mappings ---------------------------------------------------------- */
+
+/* The last ring that is mapped: one of the large QP's. */
+static void find_ring(struct world *w)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned long start, end, offset;
+	char line[512];
+
+	CHECK_ERRNO(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, "/dev/infiniband/uverbs") ||
+		    sscanf(line, "%lx-%lx %*s %lx", &start, &end,
+			   &offset) != 3 || end - start < w->ring_size)
+			continue;
+		w->ring_size = end - start;
+		w->ring_offset = offset;
+	}
+	fclose(f);
+	CHECK(w->ring_size);
+}
+
+static void need_ring(struct world *w)
+{
+	need_qp(w);
+	find_ring(w);
+}
+
+static int map_ring(struct world *w)
+{
+	w->ring = mmap(NULL, w->ring_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       w->host->ctx->cmd_fd, w->ring_offset);
+	return w->ring == MAP_FAILED ? errno : 0;
+}
+
+static void use_ring(struct world *w)
+{
+	volatile const uint8_t *ring = w->ring;
+	size_t i;
+
+	for (i = 0; i < w->ring_size; i += PAGE)
+		(void)ring[i];
+}
+
+static void unmap_ring(struct world *w)
+{
+	CHECK_ERRNO(!munmap(w->ring, w->ring_size));
+}
+
+/* ---- all of them ------------------------------------------------------- */
+
+#define MR_CASE(label, bytes)						\
+	{ "reg_mr_" label, reg_mr, use_mr, undo_mr, need_memory, NULL,	\
+	  free_memory, .size = (bytes) },				\
+	{ "dereg_mr_" label, dereg_mr, NULL, NULL, need_memory, need_mr, \
+	  free_memory, .size = (bytes), .ends = true }
+
+#define REREG_CASE(label, what, bytes)					\
+	{ "rereg_mr_" label, rereg_mr, use_mr, undo_mr,			\
+	  need_memory_and_pd, need_poor_mr, free_memory_and_pd,		\
+	  .flags = (what), .size = (bytes) }
+
+#define MODIFY_CASE(label, a, b)					\
+	{ "modify_qp_" label, modify_qp, check_to, NULL, need_states,	\
+	  reach_from, free_states, .from = IBV_QPS_##a, .to = IBV_QPS_##b }
+
+static const struct verb verbs[] = {
+	{ "open_device", open_context, .check = use_context,
+	  .undo = undo_context },
+	{ "close_device", close_context, .before = need_context, .ends = true },
+	{ "query_device", .call = query_device },
+	{ "query_port", .call = query_port },
+	{ "query_gid", .call = query_gid },
+	{ "alloc_pd", alloc_pd, .undo = undo_pd },
+	{ "dealloc_pd", dealloc_pd, .before = need_pd, .ends = true },
+	MR_CASE("small", 100),
+	MR_CASE("large", LARGE),
+	REREG_CASE("access", IBV_REREG_MR_CHANGE_ACCESS, PAGE),
+	REREG_CASE("pd", IBV_REREG_MR_CHANGE_PD, PAGE),
+	REREG_CASE("memory", IBV_REREG_MR_CHANGE_TRANSLATION, LARGE),
+	REREG_CASE("all", IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD |
+		   IBV_REREG_MR_CHANGE_TRANSLATION, 2 * PAGE),
+	{ "create_comp_channel", create_channel, .undo = free_channel },
+	{ "create_cq", create_cq, use_cq, undo_cq, .size = 10 },
+	{ "create_cq_large", create_cq, use_cq, undo_cq, .size = 30000 },
+	{ "create_cq_channel", create_cq, use_cq, undo_cq, need_channel, NULL,
+	  free_channel, .size = 100 },
+	{ "create_cq_ex", create_cq_ex, use_cq, undo_cq, .size = 100 },
+	{ "destroy_cq", destroy_cq, .before = need_cq, .ends = true,
+	  .size = 100 },
+	{ "destroy_cq_channel", destroy_cq, NULL, NULL, need_channel, need_cq,
+	  free_channel, .ends = true, .size = 100 },
+	{ "resize_cq", resize_cq, use_held_cq, undo_held_cq, NULL,
+	  need_held_cq, .size = 5000 },
+	{ "arm_cq", arm_cq, NULL, NULL, need_cq, NULL, undo_cq, .size = 10 },
+	{ "create_qp", create_qp, use_qp, undo_qp, .size = 10 },
+	{ "create_qp_large", create_qp, use_qp, undo_qp, .size = 8000 },
+	{ "destroy_qp", destroy_qp, .before = need_qp, .ends = true,
+	  .size = 100 },
+	MODIFY_CASE("reset_init", RESET, INIT),
+	MODIFY_CASE("init_rtr", INIT, RTR),
+	MODIFY_CASE("rtr_rts", RTR, RTS),
+	MODIFY_CASE("rts_sqd", RTS, SQD),
+	MODIFY_CASE("sqd_rts", SQD, RTS),
+	MODIFY_CASE("rts_err", RTS, ERR),
+	MODIFY_CASE("err_reset", ERR, RESET),
+	MODIFY_CASE("rts_reset", RTS, RESET),
+	{ "query_qp", query_qp, .open = need_states, .close = free_states },
+	{ "create_ah", create_ah, .undo = undo_ah },
+	{ "destroy_ah", destroy_ah, .before = need_ah, .ends = true },
+	{ "mmap", map_ring, use_ring, unmap_ring, need_ring, NULL, undo_qp,
+	  .size = 8000 },
+};
+
+static void check_and_undo(struct world *w)
+{
+	if (w->verb->check)
+		w->verb->check(w);
+	if (w->verb->undo)
+		w->verb->undo(w);
+}
+
+/* A failed modify leaves the QP where it was, if it did not get done. */
+static void check_untouched(struct world *w, int err)
+{
+	if (w->verb->call == modify_qp && err != EFAULT)
+		CHECK_EQ(end_state(&w->states.end), w->verb->from);
+}
+
+/* One call with a failure at the nth place; whether that was reached. */
+static bool starve(struct world *w, unsigned int nth)
+{
+	const struct verb *v = w->verb;
+	unsigned int left;
+	int err, again;
+
+	if (v->before)
+		v->before(w);
+	errno = 0;
+	inject_arm(nth);
+	err = v->call(w);
+	left = inject_disarm();
+	if (!err) {
+		check_and_undo(w);
+		return !left;
+	}
+	if (left)
+		FAIL("%s, and nothing was made to fail", strerror(err));
+	if (!inject_is_cause(err))
+		FAIL("place %u: %d (%s)", nth, err, strerror(err));
+	check_untouched(w, err);
+
+	errno = 0;
+	again = v->call(w);
+	/* The answer may be what failed, when what it says was done. */
+	if (v->ends && err == EFAULT)
+		return true;
+	if (again)
+		FAIL("place %u: %s, and then %s", nth, strerror(err),
+		     strerror(again));
+	check_and_undo(w);
+	return true;
+}
+
+static void world_open(struct world *w)
+{
+	struct param param = param_default();
+
+	param.one_context = true;
+	w->pair = pair_new(&param);
+	w->host = w->pair->a.host;
+	w->local = buf_new(w->host->pd, PAGE, ALL_ACCESS);
+	if (w->verb->open)
+		w->verb->open(w);
+}
+
+static void world_close(struct world *w)
+{
+	if (w->verb->close)
+		w->verb->close(w);
+	end_ping(&w->pair->a, &w->pair->b);
+	buf_free(w->local);
+	pair_teardown(w->pair);
+}
+
+TEST_EACH_LIMIT(verb, verbs, 300)
+{
+	struct world w = { .verb = arg };
+	char *before, *after;
+	unsigned int n = 0;
+
+	inject_open();
+	before = resources();
+	world_open(&w);
+	do {
+		if (++n == MANY)
+			FAIL("%u places, and no end", n);
+	} while (starve(&w, n));
+	world_close(&w);
+	after = resources();
+	if (strcmp(before, after))
+		FAIL("objects before: %s; after: %s", before, after);
+	if (n == 1)
+		FAIL("nothing could fail");
+	tap_note("%s: %u places", w.verb->name, n - 1);
+}
