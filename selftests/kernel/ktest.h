@@ -152,5 +152,6 @@ extern const struct kt_case kt_post_cases[];
 extern const struct kt_case kt_cq_cases[];
 extern const struct kt_case kt_mr_cases[];
 extern const struct kt_case kt_life_cases[];
+extern const struct kt_case kt_fail_cases[];
 
 #endif

@@ -24,6 +24,13 @@ give_up()
 mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
 modprobe -a ib_core || give_up "there is no RDMA in this kernel"
 
+# Let the tests choose an allocation that fails, where the kernel can do that.
+for how in failslab fail_page_alloc; do
+	[ -d "/sys/kernel/debug/$how" ] || continue
+	echo N >"/sys/kernel/debug/$how/ignore-gfp-wait"
+	echo 0 >"/sys/kernel/debug/$how/verbose"
+done
+
 # Loading it runs the tests.
 insmod "$ko" "$@" &
 loading=$!
