@@ -221,7 +221,7 @@ void rxng_qp_reset(struct rxng_qp *qp);
 void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why);
 void rxng_qp_doorbell(struct rxng_qp *qp);
 void rxng_qp_run_owned(struct rxng_qp *qp);
-void rxng_qp_unlock(struct rxng_qp *qp);
+void rxng_qp_unlock(struct rxng_qp *qp) __releases(&qp->lock);
 void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		     const struct in6_addr *saddr,
 		     const struct in6_addr *daddr);

@@ -25,9 +25,11 @@ static u8 ack_syndrome(const struct rxng_qp *qp)
 	return RXNG_AETH_ACK | rxng_credits_encode(ready);
 }
 
-/* @last: the QP says nothing after it, so it does not wait for room. */
-static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, bool last,
-		      u64 now)
+/*
+ * A NAK does not wait for room: it is one packet for one fault of the peer's,
+ * and would not be sent again.
+ */
+static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
 	struct rxng_pkt pkt = {
 		.opcode = RXNG_RC_ACK,
@@ -38,27 +40,28 @@ static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, bool last,
 		.syndrome = syndrome,
 		.msn = qp->resp.msn,
 	};
+	bool ack = (syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_ACK;
 
-	return (last || rxng_tx_room(qp)) &&
+	return (!ack || rxng_tx_room(qp)) &&
 	       rxng_tx_burst(qp, &pkt, NULL, now) > 0;
 }
 
 static void send_ack(struct rxng_qp *qp, u64 now)
 {
-	if (send_aeth(qp, ack_syndrome(qp), qp->resp.ack_psn, false, now))
+	if (send_aeth(qp, ack_syndrome(qp), qp->resp.ack_psn, now))
 		qp->ack_pending = false;
 }
 
 /* A NAK acknowledges all before it; when it gets lost the peer asks again. */
 static void send_nak(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
-	if (send_aeth(qp, syndrome, psn, false, now))
+	if (send_aeth(qp, syndrome, psn, now))
 		qp->ack_pending = false;
 }
 
 static void reject(struct rxng_qp *qp, enum rxng_nak code, u32 psn, u64 now)
 {
-	send_aeth(qp, RXNG_AETH_NAK | code, psn, true, now);
+	send_nak(qp, RXNG_AETH_NAK | code, psn, now);
 	rxng_qp_error(qp);
 }
 

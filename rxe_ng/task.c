@@ -111,7 +111,7 @@ void rxng_qp_run_owned(struct rxng_qp *qp)
  *
  * Context: bottom halves off.
  */
-void rxng_qp_unlock(struct rxng_qp *qp)
+void rxng_qp_unlock(struct rxng_qp *qp) __releases(&qp->lock)
 {
 	spin_unlock(&qp->lock);
 	/* Pairs with the one in rxng_qp_wake(): see its bit, or it sees us. */
