@@ -22,6 +22,7 @@ struct made {
 
 /**
  * struct verb - a verb under test
+ * @name: what it is called
  * @make: do it; returns an error code
  * @undo: take back what it made
  */
