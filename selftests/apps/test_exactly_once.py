@@ -10,7 +10,6 @@ PORT = 18600
 class ExactlyOnce(VmTestCase):
     """``exactly_once.c`` between two hosts."""
 
-    debug = True
 
     def exchange(self, count, six=False, qps=4):
         """Send so many messages (fewer on a slow kernel) and check that none is lost or repeated."""

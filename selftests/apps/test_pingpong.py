@@ -10,7 +10,6 @@ PORT = 18515
 class RcPingpong(VmTestCase):
     """By polling, with events, over IPv4 and IPv6 GIDs, over a bad wire."""
 
-    debug = True
 
     def pingpong(self, size, count, *options, six=False):
         """Run it on both hosts and check that it went to the end."""

@@ -52,22 +52,20 @@ class Cases:
         self.matrix(self.b, self.a, "-m", 4096, "-n", 500)
 
     @limit(300)
-    def test_bad_network_first_asks(self):
+    def test_bad_network(self):
+        """Ours asks: rdma_rxe as the asker loses completions and WARNs (rxe_comp.c) on such a network."""
+        asker, other = (self.b, self.a) if self.driver(self.a) == "rdma_rxe" else (self.a, self.b)
         self.bad_network()
-        self.matrix(self.a, self.b, "-x", "-z", "-n", 3000)
-
-    @limit(300)
-    def test_bad_network_second_asks(self):
-        self.bad_network()
-        self.matrix(self.b, self.a, "-x", "-z", "-n", 3000)
-
+        self.matrix(asker, other, "-x", "-z", "-n", 3000)
 
     def errors(self, asker, other):
         """What the two say of requests that fail: a QP each, since it does not survive."""
         one, two = Puppet(self, asker), Puppet(self, other)
+        # rdma_rxe calls a SEND that is too long an operational error, where adapters say invalid request.
+        theirs = self.driver(other) == "rdma_rxe"
         refused = {
             "write": puppet.REM_ACCESS, "read": puppet.REM_ACCESS, "fetch_add": puppet.REM_ACCESS,
-            "send": puppet.REM_INV_REQ,
+            "send": puppet.REM_OP if theirs else puppet.REM_INV_REQ,
         }
         for q, (op, status) in enumerate(refused.items()):
             puppet.pair(self, one, two, q=q)
@@ -78,9 +76,10 @@ class Cases:
             self.assertEqual((wc.get("id"), wc.get("status")), (7, status), op)
             self.assertEqual(one.state(q), "ERR", op)
             wc = two.do("poll", q=q, ms=60000)
-            self.assertEqual((wc.get("id"), wc.get("status")),
-                             (5, puppet.LOC_LEN if op == "send" else puppet.FLUSH), op)
-            self.assertEqual(two.state(q), "ERR", op)
+            self.assertEqual(wc.get("id"), 5, op)
+            if not theirs:
+                self.assertEqual(wc.get("status"), puppet.LOC_LEN if op == "send" else puppet.FLUSH, op)
+                self.assertEqual(two.state(q), "ERR", op)
         q = len(refused)
         puppet.pair(self, one, two, q=q, rnr=1)
         one.do("post", q=q, op="send", len=64)

@@ -32,22 +32,32 @@ class Folder:
 
 
 class Capture:
-    """What passes a host's eth0: RoCEv2, and what belongs to it."""
+    """What passes a host's eth0: RoCEv2, and what belongs to it.
+
+    It is written to the guest's memory; the shared folder is too slow for a stream of packets.
+    """
 
     def __init__(self, folder, host, name="capture.pcap"):
         self.host = host
         self.file, self.guest_file = folder.here(name), folder.there(name)
+        self.live = f"/run/{name}"
         self.command = host.spawn(
-            f"exec tcpdump -i eth0 -U --immediate-mode -B 32768 -s 0 -w {self.guest_file} "
+            # Of the snapshot length so many packets fit into the buffer: room for 8000 of them.
+            f"exec tcpdump -i eth0 -U --immediate-mode -B 65536 -s 8000 -w {self.live} "
             f"'udp port {roce.PORT} or udp port {MARK_PORT} or icmp "
             f"or (vlan and udp port {roce.PORT})' 2>&1")
         self.command.wait_output("listening on", 60 * host.release.slow)
+
+    def fetch(self):
+        """Return the packets that were captured until now."""
+        self.host.run(["cp", self.live, self.guest_file], check=True)
+        return roce.read(self.file)
 
     def wait(self, wanted, timeout=60):
         """Wait until a packet is there for which wanted(packet) is true; return the packets so far."""
         end = time.monotonic() + timeout * self.host.release.slow
         while True:
-            packets = roce.read(self.file)
+            packets = self.fetch()
             if any(map(wanted, packets)):
                 return packets
             if time.monotonic() > end:
@@ -56,16 +66,18 @@ class Capture:
             time.sleep(0.1)
 
     def stop(self, peer):
-        """Wait until everything up to now is in the file; return the file's path."""
+        """Wait until everything up to now is in the file, and end; return the packets."""
         self.host.run(["python3", "-S", "-c",
                        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
                        f".sendto(b'end of capture', ('{peer.ipv4}', {MARK_PORT}))"], check=True)
-        self.host.wait_for(f"grep -q 'end of capture' {self.guest_file}", timeout=60 * self.host.release.slow)
+        self.host.wait_for(f"grep -q 'end of capture' {self.live}", timeout=60 * self.host.release.slow)
         self.command.kill(2)
         said = self.command.wait(60 * self.host.release.slow).stdout
         if "\n0 packets dropped by kernel" not in said:
             raise AssertionError(f"tcpdump lost packets: {said}")
-        return self.file
+        packets = self.fetch()
+        self.host.run(["rm", self.live], check=True)
+        return packets
 
 
 def send(folder, host, frames, times=1, name="frames", check=True):

@@ -24,7 +24,6 @@ PATTERN = bytes(range(1, 201))
 class Attack(VmTestCase):
     """A victim on the first host, whose kernel keeps silent."""
 
-    debug = True
     limit = 240
 
     def setUp(self):
@@ -86,7 +85,7 @@ class ForgedPeer(Attack):
         capture = Capture(self.folder, self.b, "alive.pcap")
         self.attack([(wire or self.wire).frame(self.write(victim, q, psn, offset=64))])
         capture.wait(lambda p: p.qpn == 0x1000 + q)
-        answers = [p for p in roce.read(capture.stop(self.a)) if p.qpn == 0x1000 + q]
+        answers = [p for p in capture.stop(self.a) if p.qpn == 0x1000 + q]
         self.assertEqual(victim.do("peek", q=q, off=64, len=len(PATTERN))["hex"], PATTERN.hex())
         self.assertEqual([(p.opcode, p.syndrome >> 5, p.psn) for p in answers], [(roce.ACK, 0, psn)])
         self.assertEqual(victim.state(q), "RTS")
@@ -112,7 +111,7 @@ class ForgedPeer(Attack):
         capture = Capture(self.folder, self.b)
         self.attack(frames)
         answers = {}
-        for packet in roce.read(capture.stop(self.a)):
+        for packet in capture.stop(self.a):
             answers.setdefault(packet.qpn - 0x1000, []).append(packet)
         for q, opcode in enumerate(opcodes):
             name = roce.NAMES[opcode]
@@ -225,7 +224,7 @@ class ForgedPeer(Attack):
         capture = Capture(self.folder, self.b)
         self.attack([self.wire.frame(body(victim, q, opcode, length, payload, va))
                      for q, (opcode, length, payload, va, _) in enumerate(cases)])
-        answers = {p.qpn - 0x1000: p for p in roce.read(capture.stop(self.a))}
+        answers = {p.qpn - 0x1000: p for p in capture.stop(self.a)}
         for q, case in enumerate(cases):
             name = f"{roce.NAMES[case[0]]} of {case[1]} bytes with {len(case[2])}, at {case[3]:#x}"
             self.assertIn(q, answers, name)
@@ -241,14 +240,14 @@ class ForgedPeer(Attack):
         ahead = [1, 2, 100, 1 << 22, (1 << 23) - 1]
         self.attack([self.wire.frame(self.write(victim, psn=EPSN + n)) for n in ahead])
         self.assertEqual(self.moved("dup_request", "local_err", "remote_err"), (0, 0, 0))
-        answers = roce.read(capture.stop(self.a))
+        answers = capture.stop(self.a)
         self.assertEqual({(p.syndrome, p.psn) for p in answers}, {(roce.NAK_PSN, EPSN)})
         self.assertEqual(len(answers), 1, "one NAK for a gap")
         capture = Capture(self.folder, self.b)
         behind = [1, 2, 100, 1 << 22, (1 << 23) - 1]
         self.attack([self.wire.frame(self.write(victim, psn=EPSN - n & 0xffffff)) for n in behind])
         self.assertEqual(self.moved("dup_request"), (len(behind),))
-        answers = roce.read(capture.stop(self.a))
+        answers = capture.stop(self.a)
         self.assertEqual({(p.opcode, p.syndrome >> 5, p.psn) for p in answers}, {(roce.ACK, 0, EPSN - 1)})
         self.assertEqual(victim.do("same", byte=0, off=0, len=65536)["same"], 1)
         self.check_alive(victim)
