@@ -6,7 +6,11 @@ the device, the GID's index and the address of that side.
 """
 
 import dataclasses
+import ipaddress
 import re
+import time
+
+from rxe_vm import Failed, TimedOut
 
 PORT = 18515
 
@@ -29,7 +33,6 @@ class End:
 
 def gid_index(host, address, device="rxe0", timeout=20):
     """Return the index of the RoCEv2 GID of an address, once it is there."""
-    import ipaddress
     ip = ipaddress.ip_address(address)
     wanted = ip if ip.version == 6 else ipaddress.ip_address(f"::ffff:{address}")
     found = host.wait_for(
@@ -68,7 +71,7 @@ def run(program, server, client, options=(), *, port=PORT, timeout=120):
     one = server.host.spawn(server.words(program, options))
     two = None
     try:
-        wait_listening(server, port)
+        wait_listening(server, one, port)
         two = client.host.spawn([*client.words(program, options), server.address])
         result = two.wait(timeout, check=True)
         one.wait(timeout, check=True)
@@ -79,10 +82,18 @@ def run(program, server, client, options=(), *, port=PORT, timeout=120):
     return figures(result.stdout), result
 
 
-def wait_listening(end, port, timeout=120):
-    """Wait until the server listens, in its namespace."""
-    if end.netns:
-        end.host.wait_for(["ip", "netns", "exec", end.netns, "sh", "-c",
-                           f"[ -n \"$(ss -Hltn sport = :{port})\" ]"], timeout=timeout, interval=0.05)
-    else:
-        end.host.wait_port(port, timeout)
+def wait_listening(server, command, port, timeout=120):
+    """Wait until the server, which runs as that command, listens; raise Failed if it ends before."""
+    end = time.monotonic() + timeout
+    enter = ["ip", "netns", "exec", server.netns] if server.netns else []
+    while True:
+        heard = server.host.run([*enter, "ss", "-Hltn", f"sport = :{port}"], timeout=timeout, check=True)
+        if heard.stdout.strip():
+            return
+        if not command.running:
+            result = command.wait(check=True)
+            raise Failed(f"{result.command} ended without listening; it said: {result.stdout.strip()[-500:]}")
+        if time.monotonic() > end:
+            raise TimedOut(f"{server.host}: {command} does not listen on port {port} after {timeout} s",
+                           command.result())
+        time.sleep(0.05)

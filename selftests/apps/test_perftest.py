@@ -48,10 +48,10 @@ class Perftest(VmTestCase):
     def test_atomic_lat(self):
         self.run_it("ib_atomic_lat", count=1000)
 
-    # Over IPv6, and with completion events where the program has them.
+    # Over IPv6, and with completion events where the program has them: not for writes.
 
-    def test_write_bw_ipv6_events(self):
-        self.run_it("ib_write_bw", "-e", six=True)
+    def test_write_bw_ipv6(self):
+        self.run_it("ib_write_bw", six=True)
 
     def test_read_bw_ipv6_events(self):
         self.run_it("ib_read_bw", "-e", six=True)
@@ -85,16 +85,8 @@ class Perftest(VmTestCase):
         self.run_it("ib_read_bw", "-a", lines=SIZES, count=5)
 
     @limit(300)
-    def test_send_bw_all_sizes(self):
-        self.run_it("ib_send_bw", "-a", lines=SIZES, count=5)
-
-    @limit(300)
     def test_send_lat_all_sizes(self):
         self.run_it("ib_send_lat", "-a", lines=SIZES, count=5)
-
-    @limit(300)
-    def test_write_lat_all_sizes_ipv6(self):
-        self.run_it("ib_write_lat", "-a", lines=SIZES, count=5, six=True)
 
     def test_write_bw_16_qps(self):
         self.run_it("ib_write_bw", "-q", "16", "-s", "8192", count=20)
@@ -150,4 +142,4 @@ def _keep(cls, names):
 _keep(PerftestBadWire, {
     "test_write_bw", "test_read_bw", "test_send_bw", "test_atomic_bw", "test_write_lat", "test_read_lat",
     "test_send_lat", "test_atomic_lat", "test_read_bw_16_qps", "test_send_bw_both_ways_16_qps_events",
-    "test_write_bw_ipv6_events"})
+    "test_write_bw_ipv6"})
