@@ -282,7 +282,7 @@ static void undo_cq(struct world *w)
 	CHECK_RC(destroy_cq(w));
 }
 
-/* A pair of queue pairs that complete to this one, which it holds open. */
+/* A connected QP that completes to this CQ; let n sends complete. */
 static void ping_cq(struct world *w, struct states *s, unsigned int n)
 {
 	memset(s, 0, sizeof(*s));
@@ -340,8 +340,6 @@ static void need_held_cq(struct world *w)
 	w->cq = ibv_create_cq(w->host->ctx, 10, NULL, NULL, 0);
 	CHECK_ERRNO(w->cq);
 	ping_cq(w, &w->states, HELD);
-	/* The last one's completion may come after its receipt. */
-	end_wait_state(&w->states.end, IBV_QPS_RTS);
 }
 
 static int resize_cq(struct world *w)
@@ -697,7 +695,8 @@ TEST_EACH_LIMIT(verb, verbs, 300)
 	after = resources();
 	if (strcmp(before, after))
 		FAIL("objects before: %s; after: %s", before, after);
-	if (n == 1)
+	/* Closing needs no memory, and has no way to say so. */
+	if (n == 1 && w.verb->call != close_context)
 		FAIL("nothing could fail");
 	tap_note("%s: %u places", w.verb->name, n - 1);
 }
