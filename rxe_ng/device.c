@@ -346,6 +346,7 @@ static void init_device(struct rxng_dev *dev, struct net_device *ndev)
  * rxng_device_create - make and register the device of a link
  * @name: its name
  * @ndev: netdev below
+ * @net: namespace that the netdev is in; the caller looks whether it left
  *
  * The device may be unregistered and freed by others as soon as it is
  * registered, so no pointer is returned.
@@ -353,12 +354,13 @@ static void init_device(struct rxng_dev *dev, struct net_device *ndev)
  * Return: 0 or an error code.
  * Context: process; RTNL is not held.
  */
-int rxng_device_create(const char *name, struct net_device *ndev)
+int rxng_device_create(const char *name, struct net_device *ndev,
+		       struct net *net)
 {
 	struct rxng_dev *dev;
 	int err;
 
-	dev = ib_alloc_device_with_net(rxng_dev, ibdev, dev_net(ndev));
+	dev = ib_alloc_device_with_net(rxng_dev, ibdev, net);
 	if (!dev)
 		return -ENOMEM;
 	init_device(dev, ndev);
@@ -367,7 +369,7 @@ int rxng_device_create(const char *name, struct net_device *ndev)
 		err = -ENOMEM;
 		goto err_dealloc;
 	}
-	err = rxng_net_get(dev, dev_net(ndev));
+	err = rxng_net_get(dev, net);
 	if (err)
 		goto err_dealloc;
 	err = ib_device_set_netdev(&dev->ibdev, ndev, 1);

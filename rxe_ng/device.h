@@ -65,7 +65,8 @@ static inline bool rxng_take(atomic_t *count, int limit)
 }
 
 /* device.c */
-int rxng_device_create(const char *name, struct net_device *ndev);
+int rxng_device_create(const char *name, struct net_device *ndev,
+		       struct net *net);
 void rxng_device_update_port(struct rxng_dev *dev);
 bool rxng_device_fits(const struct net_device *ndev);
 enum ib_mtu rxng_device_mtu(const struct rxng_dev *dev);

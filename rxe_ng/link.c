@@ -94,7 +94,7 @@ static int newlink(const char *name, struct net_device *ndev)
 		err = -EEXIST;
 		goto out;
 	}
-	err = rxng_device_create(name, ndev);
+	err = rxng_device_create(name, ndev, net);
 	if (!err)
 		err = settle(ndev, net);
 out:

@@ -429,7 +429,8 @@ struct sock *rxng_qp_sock_create(struct rxng_dev *dev, void *owner,
 			       &sock);
 	if (err) {
 		kfree(waiter);
-		return ERR_PTR(err);
+		/* What a socket without memory is called. */
+		return ERR_PTR(err == -ENFILE ? -ENOMEM : err);
 	}
 	sk = sock->sk;
 	/* The destructor's short way: one atomic operation for each packet. */

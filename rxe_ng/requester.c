@@ -15,6 +15,7 @@ static const enum ib_wc_opcode wc_opcode[] = {
 	[RXNG_WR_REG_MR] = IB_WC_REG_MR,
 };
 
+/* Who sees the completion may post: the request's place is free by then. */
 static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
 			  enum ib_wc_status status)
 {
@@ -24,12 +25,15 @@ static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
 		.qp = &qp->ibqp,
 		.byte_len = wqe->length,
 	};
+	bool silent = status == IB_WC_SUCCESS && !qp->sq_sig_all &&
+		      !(wqe->flags & RXNG_SWQE_SIGNALED);
 
-	if (status == IB_WC_SUCCESS && !qp->sq_sig_all &&
-	    !(wqe->flags & RXNG_SWQE_SIGNALED))
-		return;
 	if (wqe->opcode < ARRAY_SIZE(wc_opcode))
 		wc.opcode = wc_opcode[wqe->opcode];
+	rxng_req_retire(&qp->req);
+	rxng_qp_publish_head(qp);
+	if (silent)
+		return;
 	if (rxng_cq_push(to_rxng_cq(qp->ibqp.send_cq), &wc, false))
 		rxng_qp_fatal(qp);
 }
@@ -48,13 +52,11 @@ void rxng_requester_retire(struct rxng_qp *qp)
 	while ((wqe = rxng_req_retirable(req))) {
 		bool failed = wqe->state == RXNG_SWQE_FAILED;
 
+		if (failed && req->una_idx == req->head)
+			req->una_idx++;
 		complete_send(qp, wqe,
 			      failed ? (enum ib_wc_status)wqe->status :
 				       IB_WC_SUCCESS);
-		if (failed && req->una_idx == req->head)
-			req->una_idx++;
-		rxng_req_retire(req);
-		rxng_qp_publish_head(qp);
 		if (failed) {
 			if (qp->attr.qp_state != IB_QPS_ERR)
 				rxng_qp_error(qp);

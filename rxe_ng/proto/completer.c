@@ -8,9 +8,10 @@ static u32 outstanding(const struct rxng_req *r)
 	return (r->sent - r->una) & RXNG_PSN_MASK;
 }
 
-/* The peer answered: retries start afresh. */
-static void progress(struct rxng_req *r, u64 now)
+/* The peer answered @n packets: retries start afresh. */
+static void progress(struct rxng_req *r, u32 n, u64 now)
 {
+	r->window = min(r->window + n, (u32)RXNG_WINDOW);
 	r->retry_left = r->retry_cnt;
 	r->rnr_left = r->rnr_retry;
 	r->backoff = 0;
@@ -57,7 +58,7 @@ static void next_una(struct rxng_req *r)
  */
 static bool acknowledge(struct rxng_req *r, u32 n, u64 now)
 {
-	bool moved = false;
+	u32 asked = n;
 
 	while (n && r->una_idx != r->started) {
 		struct rxng_swqe *wqe = rxng_req_wqe(r, r->una_idx);
@@ -72,11 +73,10 @@ static bool acknowledge(struct rxng_req *r, u32 n, u64 now)
 		n -= step;
 		if (step == left)
 			next_una(r);
-		moved = true;
 	}
-	if (moved) {
+	if (n != asked) {
 		catch_up(r);
-		progress(r, now);
+		progress(r, asked - n, now);
 	}
 	return !n;
 }
@@ -107,7 +107,9 @@ static enum rxng_comp_verdict retry(struct rxng_req *r)
 	if (!r->retry_left)
 		return fail(r, RXNG_WC_RETRY_EXC_ERR);
 	r->retry_left--;
-	return send_again(r);
+	send_again(r);
+	rxng_req_shrink_window(r, r->window / 2);
+	return RXNG_COMP_RETRY;
 }
 
 static bool sent_beyond_una(const struct rxng_req *r)
@@ -300,6 +302,7 @@ void rxng_req_answered(struct rxng_req *r, u32 npkts, u64 now)
 	struct rxng_swqe *wqe = rxng_req_wqe(r, r->una_idx);
 
 	r->una = rxng_psn_add(r->una, npkts);
+	r->reading -= min(r->reading, npkts);
 	if (((r->una - wqe->psn) & RXNG_PSN_MASK) == wqe->npkts) {
 		if (wqe->state == RXNG_SWQE_SLOT)
 			r->rd_used--;
@@ -307,5 +310,5 @@ void rxng_req_answered(struct rxng_req *r, u32 npkts, u64 now)
 		next_una(r);
 	}
 	catch_up(r);
-	progress(r, now);
+	progress(r, npkts, now);
 }

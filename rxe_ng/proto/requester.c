@@ -33,6 +33,8 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->una = psn;
 	r->sent = psn;
 	r->inflight = 0;
+	r->reading = 0;
+	r->window = RXNG_WINDOW;
 	r->since_ack_req = 0;
 	r->asking = 0;
 	r->ssn = 1;
@@ -127,8 +129,10 @@ static bool must_wait(struct rxng_req *r, const struct rxng_swqe *wqe)
 	if (!r->cur_pkt && wqe->flags & RXNG_SWQE_FENCE && r->rd_used)
 		return true;
 	if (rxng_kind_has_response(wqe->kind))
-		return r->rd_used >= r->max_rd_atomic;
-	return r->inflight >= RXNG_WINDOW || credit_waits(r, wqe);
+		return r->rd_used >= r->max_rd_atomic ||
+		       (r->reading && r->reading + wqe->npkts - r->cur_pkt >
+					      r->window);
+	return r->inflight >= r->window || credit_waits(r, wqe);
 }
 
 static void describe_response_request(const struct rxng_req *r,
@@ -155,7 +159,7 @@ static void describe_data(struct rxng_req *r,
 			  struct rxng_pkt *pkt)
 {
 	u32 left = wqe->npkts - r->cur_pkt;
-	u32 n = min(min(left, max_pkts), RXNG_WINDOW - r->inflight);
+	u32 n = min(min(left, max_pkts), r->window - r->inflight);
 	bool limited = out_of_credit(r, wqe) && !r->cur_pkt;
 
 	if (limited)
@@ -184,7 +188,7 @@ static void describe_data(struct rxng_req *r,
 			pkt->bits |= RXNG_PKT_SOLICITED;
 	}
 	/* Whenever nothing may follow before an acknowledgement, too. */
-	if (n == left || limited || r->inflight + n == RXNG_WINDOW ||
+	if (n == left || limited || r->inflight + n == r->window ||
 	    r->since_ack_req + n >= RXNG_ACK_EVERY)
 		pkt->bits |= RXNG_PKT_ACK_REQ;
 	r->asking = pkt->bits & RXNG_PKT_ACK_REQ ? n : 0;
@@ -280,6 +284,7 @@ void rxng_req_sent(struct rxng_req *r, u32 n, u64 now)
 		r->rd_used++;
 		if (r->cur_pkt)
 			r->read_restart = rxng_psn_add(wqe->psn, r->cur_pkt);
+		r->reading += wqe->npkts - r->cur_pkt;
 		r->cur_pkt = wqe->npkts;
 		r->since_ack_req = 0;
 	} else {
@@ -386,12 +391,23 @@ void rxng_req_step_back(struct rxng_req *r)
 	}
 	r->rd_used = 0;
 	r->inflight = 0;
+	r->reading = 0;
 	r->since_ack_req = 0;
 	r->cur = r->una_idx;
 	r->cur_pkt = 0;
 	if (r->una_idx != r->started)
 		r->cur_pkt = (r->una - rxng_req_wqe(r, r->una_idx)->psn) &
 			     RXNG_PSN_MASK;
+}
+
+/**
+ * rxng_req_shrink_window - have less under way after a loss
+ * @r: requester that has stepped back
+ * @window: packets
+ */
+void rxng_req_shrink_window(struct rxng_req *r, u32 window)
+{
+	r->window = max(window, (u32)RXNG_WINDOW_MIN);
 }
 
 /**
@@ -426,6 +442,7 @@ enum rxng_comp_verdict rxng_req_timeout(struct rxng_req *r, u64 now,
 		r->backoff++;
 	r->gap_seen = false;
 	rxng_req_step_back(r);
+	rxng_req_shrink_window(r, RXNG_WINDOW_MIN);
 	return RXNG_COMP_RETRY;
 }
 

@@ -22,6 +22,8 @@
 
 /* SEND and RDMA WRITE packets that may be under way unacknowledged. */
 #define RXNG_WINDOW 256
+/* What is left of the window when a loss was found by time alone. */
+#define RXNG_WINDOW_MIN 8
 /* Packets after which an acknowledgement is asked for in a long message. */
 #define RXNG_ACK_EVERY 64
 /* Furthest that PSNs under way may span (9.7.3.1). */
@@ -114,6 +116,10 @@ struct rxng_swqe {
  * @sent: one past the newest PSN ever sent
  * @inflight: SEND and WRITE packets sent since the last step back and not
  *	acknowledged
+ * @reading: READ response packets asked for since the last step back and not
+ *	received
+ * @window: packets that either may count: halved by a loss, grown by progress,
+ *	so that many QPs do not overrun a slow receiver again and again
  * @since_ack_req: packets since the last one that asked for an ACK
  * @asking: packets of the burst described last if its last one asks for an
  *	ACK, else 0
@@ -150,6 +156,8 @@ struct rxng_req {
 	u32 una;
 	u32 sent;
 	u32 inflight;
+	u32 reading;
+	u32 window;
 	u32 since_ack_req;
 	u32 asking;
 	u32 ssn;
@@ -243,6 +251,7 @@ void rxng_req_answered(struct rxng_req *r, u32 npkts, u64 now);
 
 /* Shared by requester.c and completer.c. */
 void rxng_req_step_back(struct rxng_req *r);
+void rxng_req_shrink_window(struct rxng_req *r, u32 window);
 void rxng_req_restart_timer(struct rxng_req *r, u64 now);
 
 void rxng_pkt_slice(const struct rxng_pkt *burst, u32 i, u32 mtu,

@@ -126,11 +126,50 @@ REQUEST(rxng_req_next__longest_message)
 REQUEST(rxng_req_next__psns_span_half_the_circle)
 {
 	POST(READ, 0x80000000u, 0);
-	POST(READ, 1, 0);
+	POST(SEND, 1, 0);
 	SENDS(READ, 0x100, 1);
 	WAITS();
 	GIVES(read_resp(bench, 0x100, 1, FIRST, 256), READ);
-	SENDS(READ, 0x800100, 1);
+	SENDS(SEND, 0x800100, 1);
+}
+
+/* One READ of any length goes; the next waits for room for its responses. */
+REQUEST(rxng_req_next__reads_within_the_window)
+{
+	POST(READ, 200 * 256, 0);
+	POST(READ, 100 * 256, 0);
+	SENDS(READ, 0x100, 1);
+	WAITS();
+	GIVES(read_resp(bench, 0x100, 43, FIRST, 43 * 256), READ);
+	WAITS();
+	GIVES(read_resp(bench, 0x100 + 43, 1, MIDDLE, 256), READ);
+	SENDS(READ, 0x100 + 200, 1);
+}
+
+/* A loss leaves little under way; progress brings it back. */
+REQUEST(rxng_req_next__window_after_a_timeout)
+{
+	POST(WRITE, 60 * 256, 0);
+	SENDS(WRITE, 0x100, 60);
+	bench->now += BENCH_TIMEOUT;
+	CHECK_EQ(rxng_req_timeout(&bench->r, bench->now, false),
+		 RXNG_COMP_RETRY);
+	SENDS(WRITE, 0x100, RXNG_WINDOW_MIN);
+	CHECK(bench->pkt.bits & RXNG_PKT_ACK_REQ);
+	WAITS();
+	GIVES(ack(bench, 0x107), PROGRESS);
+	SENDS(WRITE, 0x108, 2 * RXNG_WINDOW_MIN);
+	WAITS();
+}
+
+/* Each NAK that costs a retry halves the window. */
+REQUEST(rxng_req_next__window_after_a_nak)
+{
+	POST(WRITE, 300 * 256, 0);
+	SENDS(WRITE, 0x100, 256);
+	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
+	SENDS(WRITE, 0x100, 128);
+	WAITS();
 }
 
 REQUEST(rxng_req_next__send_headers)
