@@ -137,8 +137,12 @@ def execute(name, request):
 
 
 def down(name):
-    """End a cluster; its status is not 0 if a kernel reported something."""
-    return execute(name, {"verb": "down"})
+    """End a cluster, and return when it is gone; the status is not 0 if a kernel reported something."""
+    _facts(name)
+    with open(_lock_path(name), "a", encoding="ascii") as lock:
+        status = execute(name, {"verb": "down"})
+        fcntl.flock(lock, fcntl.LOCK_EX)    # the cluster's process lets go of it last
+    return status
 
 
 # The server's side.
