@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Ends of all kinds in the middle of work: killed, destroyed, changed, closed. */
+#include <rdma/ib_user_verbs.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -670,6 +671,95 @@ TEST_LIMIT(connect_under_traffic, 600)
 	CHECK_RC(pthread_join(thread, NULL));
 	CHECK_RC(end_modify_state(&t.load.pair->b, IBV_QPS_RESET));
 	CHECK_RC(end_modify_state(&t.load.pair->a, IBV_QPS_RESET));
+	load_close(&t.load);
+}
+
+/* The doorbell with nothing to post: whoever rings does what is to be done. */
+static void *keep_ringing(void *arg)
+{
+	struct threads *t = arg;
+	struct end *a = &t->load.pair->a;
+	struct ib_uverbs_post_send_resp resp;
+	struct {
+		struct ib_uverbs_cmd_hdr hdr;
+		struct ib_uverbs_post_send cmd;
+	} call = {
+		.hdr.command = IB_USER_VERBS_CMD_POST_SEND,
+		.hdr.in_words = sizeof(call) / 4,
+		.hdr.out_words = sizeof(resp) / 4,
+		.cmd.response = (uintptr_t)&resp,
+		.cmd.qp_handle = a->qp->handle,
+		.cmd.wqe_size = sizeof(struct ib_uverbs_send_wr),
+	};
+
+	while (!is_done(t))
+		CHECK_ERRNO(write(a->host->ctx->cmd_fd, &call, sizeof(call)) ==
+			    sizeof(call));
+	return NULL;
+}
+
+static void pin(pthread_t thread, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK_RC(pthread_setaffinity_np(thread, sizeof(set), &set));
+}
+
+/* Fill the queue to its last slot, poll without a pause, fill it again. */
+static void keep_full(struct threads *t)
+{
+	struct load *l = &t->load;
+	struct end *a = &l->pair->a;
+	struct ibv_sge sge = buf_sge(l->local, 0, 8);
+	unsigned int posted = 0, done = 0, depth = a->cap.max_send_wr;
+	struct ibv_wc wc[8];
+	int i, n, rc;
+
+	while (done < t->n) {
+		for (; posted < t->n && posted - done < depth; posted++) {
+			struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE,
+							posted, &sge, 1,
+							IBV_SEND_SIGNALED);
+
+			wr_remote(&wr, buf_addr(l->remote, 0),
+				  l->remote->mr->rkey);
+			rc = end_try_send(a, &wr);
+			if (rc)
+				FAIL("%s: %u of %u slots taken, %u completions",
+				     strerror(rc), posted - done, depth, done);
+		}
+		n = ibv_poll_cq(a->scq, ARRAY_SIZE(wc), wc);
+		CHECK(n >= 0);
+		for (i = 0; i < n; i++) {
+			CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+			CHECK_EQ(wc[i].wr_id, done++);
+		}
+	}
+}
+
+/*
+ * A request's slot is free when its completion was polled, at the moment that
+ * another CPU put the completion there.
+ */
+TEST_LIMIT(polled_slot_is_free, 300)
+{
+	struct threads t = { .n = rounds(200) };
+	struct param param = load_param();
+	pthread_t thread;
+
+	param.sq_wr = 3;
+	param.sq_sge = 1;
+	load_open(&t.load, &param);
+	CHECK_RC(pthread_create(&thread, NULL, keep_ringing, &t));
+	if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+		pin(pthread_self(), 0);
+		pin(thread, 1);
+	}
+	keep_full(&t);
+	__atomic_store_n(&t.done, true, __ATOMIC_RELEASE);
+	CHECK_RC(pthread_join(thread, NULL));
 	load_close(&t.load);
 }
 
