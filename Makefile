@@ -69,7 +69,7 @@ sparse: $(RELEASES:%=sparse-%) ## build it with sparse watching (C=2)
 define build-in-root
 	@mkdir -p build/$(1)
 	exec 9>build/$(1).lock; flock 9; \
-	find build/$(1)/rxe_ng build/$(1)/uapi -name '*.[ch]' -delete 2>/dev/null; \
+	find build/$(1)/rxe_ng build/$(1)/uapi -name '*.[ch]' -delete 2>/dev/null || :; \
 	cp -a Kbuild rxe_ng uapi build/$(1)/; \
 	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/$(1)
 endef
