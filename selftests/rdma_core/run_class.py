@@ -5,6 +5,7 @@
 """
 
 import importlib
+import pathlib
 import sys
 import types
 import unittest
@@ -83,7 +84,8 @@ def main(device, gid, name, *tests):
     parser.parse_args()
     module, _, cls = name.partition(".")
     loader = unittest.defaultTestLoader
-    cls = getattr(importlib.import_module(f"tests.{module}"), cls)
+    own = pathlib.Path(__file__).with_name(f"{module}.py").exists()
+    cls = getattr(importlib.import_module(module if own else f"tests.{module}"), cls)
     suite = unittest.TestSuite(map(cls, tests)) if tests else loader.loadTestsFromTestCase(cls)
     result = Result()
     suite.run(result)

@@ -4,6 +4,7 @@
 The second host has no RDMA driver: whatever comes from there was made by hand.
 """
 
+import re
 import struct
 
 from runner import VmTestCase, limit
@@ -18,6 +19,8 @@ MTU = 256
 # Of the forged peer: its first PSN, and that of ours.
 EPSN, SPSN = 1000, 500
 BAD_RESP = 7
+# What a slow machine says.
+NOISE = re.compile("interrupt took|clocksource|rcu_sched|workqueue: .* hogged CPU")
 PATTERN = bytes(range(1, 201))
 
 
@@ -35,7 +38,7 @@ class Attack(VmTestCase):
 
     def check_silence(self):
         """Nothing was logged since the test began."""
-        self.assertEqual(new_log(self.a, self.mark), [])
+        self.assertEqual([line for line in new_log(self.a, self.mark) if not NOISE.search(line)], [])
 
     def moved(self, *names):
         """Return how far counters went since the test began, or since the last call."""
@@ -397,7 +400,7 @@ class ForgedPeer(Attack):
         cases = {
             "as it should be": (good, (puppet.SUCCESS,)),
             "one packet of all": ([(only, 0, 600)], error),
-            "one packet of 4096": ([(only, 0, 4096)], error),
+            "one packet of 1400": ([(only, 0, 1400)], error),
             "only, of one packet": ([(only, 0, 256)], error),
             "too short at first": ([(first, 0, 252)], error),
             "too long at first": ([(first, 0, 260)], error),
@@ -405,7 +408,7 @@ class ForgedPeer(Attack):
             "middle at first": ([(middle, 0, 256)], error),
             "last at first": ([(last, 0, 88)], error),
             "too long at last": (good[:2] + [(last, 2, 92)], error),
-            "much too long at last": (good[:2] + [(last, 2, 4096)], error),
+            "much too long at last": (good[:2] + [(last, 2, 1400)], error),
             "too short at last": (good[:2] + [(last, 2, 84)], error),
             "last of nothing": (good[:2] + [(last, 2, 0)], error),
             "middle at last": (good[:2] + [(middle, 2, 256)], error),
