@@ -105,6 +105,9 @@ class Captured(VmTestCase):
             number, opcode, psn, qpn, malformed, expert = row + [""] * (6 - len(row))
             self.assertEqual((int(number), int(opcode, 0), int(psn, 0), int(qpn, 0)),
                              (packet.number, packet.opcode, packet.psn, packet.qpn), row)
+            # RoCEv2 leaves out the UDP checksum over IPv6, too: the ICRC does its work.
+            if ":" in packet.saddr and expert == "Illegal checksum value (0)":
+                expert = ""
             self.assertEqual((malformed, expert), ("", ""), packet)
 
     def check_scapy(self, name, packets):
