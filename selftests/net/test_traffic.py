@@ -255,7 +255,7 @@ class BadNetwork(VmTestCase):
         script(self.b, f"ip link set eth0 address {mac}")
         script(self.a, f"ip neigh replace {self.b.ipv4} lladdr {mac} dev eth0 nud stale")
         self.wait_moved(self.b, "rx_bytes", self.moved(self.b)["rx_bytes"] + 1000000)
-        script(self.a, f"ip neigh flush dev eth0")
+        script(self.a, f"ip neigh del {self.b.ipv4} dev eth0")
         self.wait_moved(self.b, "rx_bytes", self.moved(self.b)["rx_bytes"] + 1000000)
         one.tell("state")
         self.assertEqual(one.answer()["status"], 0)
