@@ -88,7 +88,11 @@ demo: deps ## two hosts with plain NICs become RDMA hosts, and show it
 # Kinds of tests, and which of them, for 'make check'; e.g. make check TEST=apps.RcPingpong
 KINDS ?=
 TEST ?=
-CHECK = selftests/check $(addprefix --release ,$(if $(KERNEL),$(KERNEL))) $(if $(TEST),-k '$(TEST)')
+# Words that names of tests have to hold, and seconds for all of them.
+ONLY ?=
+LIMIT ?=
+CHECK = selftests/check $(addprefix --release ,$(KERNEL)) $(if $(TEST),-k '$(TEST)') $(addprefix -k ,$(ONLY)) \
+	$(addprefix --time-limit ,$(LIMIT))
 
 .PHONY: check-deps
 check-deps:
