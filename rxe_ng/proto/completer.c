@@ -161,8 +161,9 @@ static enum rxng_comp_verdict rnr_nak(struct rxng_req *r, u8 syndrome, u64 now)
 
 /*
  * Packets that change places on the way bring several NAKs of the same packet
- * within a round trip. Each sends again, but they count as one retry: a peer
- * that answers is not lost.
+ * within a round trip, which may be long when either end is short of CPU. Each
+ * sends again, but within an ACK timeout they count as one retry: a peer that
+ * answers is not lost.
  */
 static enum rxng_comp_verdict nak_sequence(struct rxng_req *r, u64 now)
 {
@@ -170,7 +171,7 @@ static enum rxng_comp_verdict nak_sequence(struct rxng_req *r, u64 now)
 		return RXNG_COMP_PROGRESS;
 	if (now < r->nak_until)
 		return send_again(r);
-	r->nak_until = now + RXNG_MIN_TIMEOUT_NS;
+	r->nak_until = now + max_t(u64, r->timeout, RXNG_MIN_TIMEOUT_NS);
 	return retry(r);
 }
 

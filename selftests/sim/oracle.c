@@ -140,14 +140,15 @@ void oracle_first_send(struct end *e, struct work *work,
 	}
 }
 
-/* NAKs of one packet count once in the shortest timeout. */
+/* NAKs of one packet count once in an ACK timeout. */
 void oracle_retry(struct end *e, bool nak)
 {
 	track_una(e);
 	if (!nak || e->w->now >= e->nak_counts_at)
 		e->retries++;
 	if (nak && e->w->now >= e->nak_counts_at)
-		e->nak_counts_at = e->w->now + RXNG_MIN_TIMEOUT_NS;
+		e->nak_counts_at = e->w->now + max(e->plan->timeout,
+						   RXNG_MIN_TIMEOUT_NS);
 	if (e->retries > e->plan->retry_cnt)
 		broken(e->w, "%c: more retries than allowed", "AB"[e->me]);
 	if (!faults_since_una(e) && !e->peer->error)

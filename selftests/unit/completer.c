@@ -225,7 +225,7 @@ REQUEST(rxng_req_response__nak_sequence)
 	GIVES(nak(bench, 0x102, RXNG_NAK_PSN), PROGRESS);
 	CHECK_EQ(bench->r.retry_left, 6);
 	SENDS(SEND, 0x102, 3);
-	bench->now += 5 * MS;
+	bench->now += BENCH_TIMEOUT;
 	GIVES(nak(bench, 0x102, RXNG_NAK_PSN), RETRY);
 	CHECK_EQ(bench->r.retry_left, 5);
 	SENDS(SEND, 0x102, 3);
@@ -245,7 +245,7 @@ REQUEST(rxng_req_response__nak_sequence_uses_retries_up)
 	for (i = 0; i < 3; i++) {
 		GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
 		SENDS(SEND, 0x100, 1);
-		bench->now += RXNG_MIN_TIMEOUT_NS;
+		bench->now += BENCH_TIMEOUT;
 	}
 	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), FAILED);
 	FAILED(RXNG_WC_RETRY_EXC_ERR);
