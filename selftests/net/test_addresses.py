@@ -193,8 +193,8 @@ class OneHostTest(Addresses):
         # The core looks for the peer's MAC on the GID's own netdev, and is to find that it is local.
         script(self.a, "ip link add v1 type veth peer name v2; ip link set v1 up; ip link set v2 up; "
                        "ip addr add 10.78.1.1/24 dev v1; ip addr add 10.78.2.1/24 dev v2; "
-                       "ip route add local 10.78.2.1 dev v1 table local; "
-                       "ip route add local 10.78.1.1 dev v2 table local")
+                       "ip route append local 10.78.2.1 dev v1 table local; "
+                       "ip route append local 10.78.1.1 dev v2 table local")
         for n in 1, 2:
             add(self.a, f"t{n}", f"v{n}")
         self.connect(*[(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", mapped(f"10.78.{n}.1")))
