@@ -64,13 +64,18 @@ module: $(RELEASES:%=module-%) ## build rxe_ng.ko for each release, into build/m
 sparse: $(RELEASES:%=sparse-%) ## build it with sparse watching (C=2)
 
 # Debian's headers lack the script that looks whether sparse is there: KBUILD_CHECKSRC says so.
-# The sources are copied, since kbuild writes beside them and each release needs its own objects.
+# The sources are copied, since kbuild writes beside them and each release needs its own objects;
+# those that differ, with the time of the copy, so that make sees a file that was edited meanwhile.
 # The lock is for two who build the same release at the same time.
 define build-in-root
 	@mkdir -p build/$(1)
-	exec 9>build/$(1).lock; flock 9; \
-	find build/$(1)/rxe_ng build/$(1)/uapi -name '*.[ch]' -delete 2>/dev/null || :; \
-	cp -a Kbuild rxe_ng uapi build/$(1)/; \
+	@exec 9>build/$(1).lock; flock 9; \
+	find Kbuild rxe_ng uapi -type f | while read -r file; do \
+		cmp -s "$$file" "build/$(1)/$$file" || install -D "$$file" "build/$(1)/$$file"; \
+	done; \
+	(cd build/$(1); find rxe_ng uapi -name '*.[ch]') | while read -r file; do \
+		[ -e "$$file" ] || rm "build/$(1)/$$file"; \
+	done; \
 	$(RXE_VM) chroot $* -- sh tools/kernel/build-module.sh build/$(1)
 endef
 

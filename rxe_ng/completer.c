@@ -2,16 +2,6 @@
 /* Carrying out what proto/completer.c decides. */
 #include "tx.h"
 
-static struct sk_buff *dequeue(struct rxng_qp *qp)
-{
-	struct sk_buff *skb;
-
-	spin_lock(&qp->inbox_lock);
-	skb = __skb_dequeue(&qp->responses);
-	spin_unlock(&qp->inbox_lock);
-	return skb;
-}
-
 static void fail(struct rxng_qp *qp)
 {
 	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
@@ -119,7 +109,7 @@ void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
 {
 	struct sk_buff *skb;
 
-	while (*budget > 0 && (skb = dequeue(qp))) {
+	while (*budget > 0 && (skb = rxng_qp_dequeue(qp, &qp->responses))) {
 		if (qp->attr.qp_state != IB_QPS_ERR)
 			response(qp, skb, now);
 		consume_skb(skb);

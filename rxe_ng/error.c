@@ -24,6 +24,7 @@ void rxng_qp_error(struct rxng_qp *qp)
 	WRITE_ONCE(qp->attr.qp_state, IB_QPS_ERR);
 	qp->req.deadline = 0;
 	qp->req.rnr_until = 0;
+	qp->resp.nak_at = 0;
 	qp->blocked_until = 0;
 	qp->recheck_ns = 0;
 	qp->reply.active = false;

@@ -96,8 +96,8 @@ struct rxng_reply {
  * @wake: enum rxng_wake bits; atomic
  * @news: enum rxng_news bits; atomic
  * @task: runs the QP when nobody else does
- * @timer: fires for the nearest of retransmission, RNR, congestion and the
- *	look for late work in ERROR
+ * @timer: fires for the nearest of retransmission, RNR, a NAK that is told
+ *	again, congestion and the look for late work in ERROR
  * @timer_at: when @timer fires, 0 when it does not
  * @inbox_lock: protects the next four; innermost, bottom halves off
  * @requests: received requests
@@ -225,6 +225,7 @@ void rxng_qp_unlock(struct rxng_qp *qp) __releases(&qp->lock);
 void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		     const struct in6_addr *saddr,
 		     const struct in6_addr *daddr);
+struct sk_buff *rxng_qp_dequeue(struct rxng_qp *qp, struct sk_buff_head *queue);
 void rxng_qp_write_space(struct sock *sk);
 void rxng_qp_init_task(struct rxng_qp *qp);
 void rxng_qp_stop_task(struct rxng_qp *qp);

@@ -3,16 +3,6 @@
 #include "proto/timer.h"
 #include "tx.h"
 
-static struct sk_buff *dequeue(struct rxng_qp *qp)
-{
-	struct sk_buff *skb;
-
-	spin_lock(&qp->inbox_lock);
-	skb = __skb_dequeue(&qp->requests);
-	spin_unlock(&qp->inbox_lock);
-	return skb;
-}
-
 /* Credits: receive requests that are posted and not in use (9.7.7.2). */
 static u8 ack_syndrome(const struct rxng_qp *qp)
 {
@@ -334,6 +324,7 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 	case RXNG_RESP_NAK_PSN:
 		rxng_stat_inc(dev, RXNG_STAT_OUT_OF_SEQ_REQUEST);
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
+		rxng_resp_nak_sent(&qp->resp, now);
 		break;
 	case RXNG_RESP_NAK_INVALID:
 		reject_invalid(qp, now);
@@ -424,7 +415,7 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
  * @now: time in nanoseconds
  * @budget: bursts that this turn may still handle
  *
- * One acknowledgement is sent for all of them.
+ * One acknowledgement is sent for all of them. A gap that lasts is told again.
  */
 void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 {
@@ -433,14 +424,17 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 
 		if (!continue_reply(qp, now, budget) || *budget <= 0)
 			break;
-		skb = dequeue(qp);
+		skb = rxng_qp_dequeue(qp, &qp->requests);
 		if (!skb)
 			break;
 		request(qp, skb, now);
 		consume_skb(skb);
 		(*budget)--;
 	}
-	if (qp->ack_pending && !qp->reply.active &&
-	    qp->attr.qp_state != IB_QPS_ERR)
+	if (qp->attr.qp_state == IB_QPS_ERR)
+		return;
+	if (rxng_resp_timeout(&qp->resp, now))
+		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
+	if (qp->ack_pending && !qp->reply.active)
 		send_ack(qp, now);
 }

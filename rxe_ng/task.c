@@ -29,6 +29,7 @@ static void set_timer(struct rxng_qp *qp, u64 now)
 
 	earlier(&at, qp->req.deadline);
 	earlier(&at, qp->req.rnr_until);
+	earlier(&at, qp->resp.nak_at);
 	earlier(&at, qp->blocked_until);
 	earlier(&at, qp->recheck_at);
 	if (!at || (qp->timer_at && qp->timer_at <= at))
@@ -229,6 +230,24 @@ void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		return;
 	}
 	rxng_qp_wake(qp, RXNG_WAKE_WORK);
+}
+
+/**
+ * rxng_qp_dequeue - take the oldest packet or burst out of the inbox
+ * @qp: QP that the caller owns
+ * @queue: its requests or its responses
+ *
+ * Return: the packet, now the caller's, or NULL.
+ * Context: bottom halves off.
+ */
+struct sk_buff *rxng_qp_dequeue(struct rxng_qp *qp, struct sk_buff_head *queue)
+{
+	struct sk_buff *skb;
+
+	spin_lock(&qp->inbox_lock);
+	skb = __skb_dequeue(queue);
+	spin_unlock(&qp->inbox_lock);
+	return skb;
 }
 
 /**

@@ -8,7 +8,7 @@ static u32 read_npkts(const struct rxng_resp *r, u32 len)
 
 /**
  * rxng_resp_reset - back to the state of a new QP
- * @r: responder; @mtu, @allow and @depth are set by the caller
+ * @r: responder; @mtu, @allow, @depth and @timeout are set by the caller
  */
 void rxng_resp_reset(struct rxng_resp *r)
 {
@@ -31,6 +31,7 @@ void rxng_resp_start(struct rxng_resp *r, u32 psn)
 	r->epsn = psn;
 	r->ack_psn = rxng_psn_add(psn, RXNG_PSN_MASK);
 	r->gap = RXNG_GAP_NONE;
+	r->nak_at = 0;
 }
 
 static struct rxng_resource *find_resource(struct rxng_resp *r,
@@ -281,7 +282,42 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 	if (!res)
 		r->ack_psn = rxng_psn_add(r->epsn, RXNG_PSN_MASK);
 	r->gap = RXNG_GAP_NONE;
+	r->nak_at = 0;
 	return res;
+}
+
+/**
+ * rxng_resp_nak_sent - the NAK of a gap is on its way
+ * @r: responder that gave RXNG_RESP_NAK_PSN
+ * @now: time in nanoseconds
+ *
+ * Should it get lost, the peer would wait for its own timer, whose length both
+ * ends usually agree on: a quarter of it is more than a round trip.
+ */
+void rxng_resp_nak_sent(struct rxng_resp *r, u64 now)
+{
+	u64 wait = RXNG_NAK_WAIT_NS;
+
+	if (r->timeout)
+		wait = max_t(u64, r->timeout / 4, RXNG_MIN_NAK_WAIT_NS);
+	r->nak_at = now + wait;
+}
+
+/**
+ * rxng_resp_timeout - is a gap's NAK to be sent once more?
+ * @r: responder
+ * @now: time in nanoseconds
+ *
+ * Once for each NAK: a peer may count them as retries.
+ *
+ * Return: true when @epsn has to be NAKed.
+ */
+bool rxng_resp_timeout(struct rxng_resp *r, u64 now)
+{
+	if (!r->nak_at || now < r->nak_at)
+		return false;
+	r->nak_at = 0;
+	return r->gap == RXNG_GAP_NAK;
 }
 
 /**

@@ -50,7 +50,8 @@ class Puppet:
             number, _, text = rest.partition(" ")
             raise Refused(f"{self.host}: {text}", int(number))
         pairs = (word.split("=", 1) for word in rest.split())
-        return {name: int(value) if value.lstrip("-").isdigit() else value for name, value in pairs}
+        return {name: int(value) if value.lstrip("-").isdigit() and name != "hex" else value
+                for name, value in pairs}
 
     def do(self, verb, **arguments):
         """Send a command and return its answer, or raise Refused."""

@@ -67,30 +67,42 @@ nic()
 	return 1
 }
 
-spare_links()
+# RDMA links that a test does not begin with, into $spare.
+find_spare_links()
 {
-	rdma link show 2>/dev/null | while read -r _ name _; do
-		name=${name%/*}
-		[ "$name" = rxe0 ] && [ "$wanted" = yes ] || echo "$name"
+	spare=
+	for path in /sys/class/infiniband/*; do
+		name=${path##*/}
+		[ -e "$path" ] || continue
+		[ "$name" = rxe0 ] && [ "$wanted" = yes ] || spare="$spare $name"
 	done
 }
 
 no_spare_links()
 {
-	[ -z "$(spare_links)" ]
+	find_spare_links
+	[ -z "$spare" ]
 }
 
-# What is on eth0 in a word: flags that matter, MTU, queueing, addresses.
-eth0_state()
+# What differs on eth0 from the way a test begins, into $change: flags, MTU, bridge, addresses.
+look_at_eth0()
 {
-	ip -o link show dev eth0 | sed -nE 's/.*<(.*)> mtu ([0-9]+) qdisc ([a-z_0-9]+) (master [^ ]+ )?.*/\1 \2 \3 \4/p' |
-		sed -E 's/.*\bPROMISC\b.*/promisc/; s/^[^ ]*\bUP\b[^ ]*/up/; s/ (mq|fq|fq_codel|pfifo_fast) / usual /'
-	ip -o addr show dev eth0 | sed -E 's/^[0-9]+: [^ ]+ +//; s/ (brd|scope).*//' | grep -v 'inet6 fe80' | sort
-}
-
-want_eth0()
-{
-	printf '%s\ninet %s\ninet6 %s\n' "up $mtu usual " "10.77.0.$HOST/24" "fd77::$HOST/64"
+	change=
+	read -r flags </sys/class/net/eth0/flags
+	read -r value </sys/class/net/eth0/mtu
+	[ $((flags & 0x301)) -eq 1 ] || change="flags $flags"	# up, not promiscuous, not all multicast
+	[ "$value" = "$mtu" ] || change="$change mtu $value"
+	[ ! -e /sys/class/net/eth0/master ] || change="$change has a master"
+	addresses=$(ip -o addr show dev eth0 | while read -r _ _ family address _; do
+		case $address in
+		fe80:*) ;;
+		*) printf ' %s %s' "$family" "$address" ;;
+		esac
+	done)
+	case $addresses in
+	" inet 10.77.0.$HOST/24 inet6 fd77::$HOST/64") ;;
+	*) change="$change addresses$addresses" ;;
+	esac
 }
 
 repair_eth0()
@@ -118,11 +130,19 @@ active()
 	read -r state </sys/class/infiniband/rxe0/ports/1/state && [ "$state" = "4: ACTIVE" ]
 }
 
+# GIDs stand without gaps but those that a removal left: a dozen places will do.
 gids_there()
 {
-	cat /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null >/run/gids
-	grep -q "^0000:0000:0000:0000:0000:ffff:0a4d:000$HOST" /run/gids &&
-		grep -q "^fd77:0000:0000:0000:0000:0000:0000:000$HOST" /run/gids
+	missing=2
+	for n in 0 1 2 3 4 5 6 7 8 9 10 11; do
+		read -r gid <"/sys/class/infiniband/rxe0/ports/1/gids/$n" || continue
+		case $gid in
+		"0000:0000:0000:0000:0000:ffff:0a4d:000$HOST" | "fd77:0000:0000:0000:0000:0000:0000:000$HOST")
+			missing=$((missing - 1))
+			;;
+		esac
+	done 2>/dev/null
+	[ "$missing" -eq 0 ]
 }
 
 kill_commands
@@ -131,20 +151,24 @@ wanted=no
 [ "$link" = yes ] && [ -d "/sys/module/$driver" ] && wanted=yes
 mac=52:54:00:77:00:0$HOST
 
-for name in $(ip netns list | cut -d' ' -f1); do
+for path in /run/netns/*; do
+	[ -e "$path" ] || continue
+	name=${path##*/}
 	echo "removed: network namespace $name"
 	ip netns del "$name"
 done
 await nic || fail "the NIC with address $mac is gone"
 
-for name in $(spare_links); do
+find_spare_links
+for name in $spare; do
 	echo "removed: RDMA link $name"
 	# It may go by itself, with the namespace or netdev that went before.
 	rdma link delete "$name" || ! rdma link show "$name" >/dev/null 2>&1 ||
 		fail "the RDMA link $name cannot be deleted"
 done
-await no_spare_links || fail "RDMA links do not go: $(spare_links | tr '\n' ' ')"
-if rdma system show 2>/dev/null | grep -q 'netns exclusive'; then
+await no_spare_links || fail "RDMA links do not go:$spare"
+mode=/sys/module/ib_core/parameters/netns_mode
+if [ -e $mode ] && read -r value <$mode && [ "$value" = N ]; then
 	echo "changed: RDMA devices are shared by namespaces again"
 	rdma system set netns shared || fail "RDMA's namespace mode cannot be set back"
 fi
@@ -174,12 +198,13 @@ tc qdisc show | while read -r _ kind _ _ name _; do
 	*) tc qdisc del dev "$name" root ;;
 	esac
 done
-if [ "$(eth0_state)" != "$(want_eth0)" ]; then
-	echo "changed: eth0 was $(eth0_state | tr '\n' ' ')"
+look_at_eth0
+if [ -n "$change" ]; then
+	echo "changed: eth0 had $change"
 	repair_eth0
 fi
 await carrier || fail "eth0 has no carrier"
-if [ -n "$(nft list ruleset 2>/dev/null)" ]; then
+if [ -d /sys/module/nf_tables ] && [ -n "$(nft list ruleset)" ]; then
 	echo "removed: nftables' rules"
 	nft flush ruleset
 fi
@@ -191,7 +216,9 @@ done
 
 for module in rxe_ng rdma_rxe; do
 	[ "$module" != "$driver" ] && [ -d "/sys/module/$module" ] || continue
-	for name in $(rdma link show | sed -nE 's,^link ([^/]+)/.*,\1,p'); do
+	for path in /sys/class/infiniband/*; do
+		[ -e "$path" ] || continue
+		name=${path##*/}
 		rdma link delete "$name" || fail "the RDMA link $name cannot be deleted"
 	done
 	rmmod "$module" || fail "rmmod $module fails"

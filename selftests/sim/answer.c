@@ -271,6 +271,7 @@ static void judge(struct end *e, const struct inbox_entry *entry)
 		break;
 	case RXNG_RESP_NAK_PSN:
 		send_ack(e, RXNG_AETH_NAK | RXNG_NAK_PSN, e->resp.epsn);
+		rxng_resp_nak_sent(&e->resp, e->w->now);
 		break;
 	case RXNG_RESP_NAK_INVALID:
 		broken(e->w, "%c: a valid request was found invalid",
@@ -285,6 +286,13 @@ void answer_inbox(struct end *e)
 		pump(e);
 	while (!e->error && !e->streaming && e->inbox_head != e->inbox_tail)
 		judge(e, &e->inbox[e->inbox_head++ % MAX_INBOX]);
+}
+
+/* A gap that lasts is told again. */
+void answer_timer(struct end *e)
+{
+	if (!e->error && rxng_resp_timeout(&e->resp, e->w->now))
+		send_ack(e, RXNG_AETH_NAK | RXNG_NAK_PSN, e->resp.epsn);
 }
 
 void answer_request(struct end *e, const struct rxng_pkt *pkt,

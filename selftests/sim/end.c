@@ -43,6 +43,7 @@ void end_setup(struct world *w, u8 me)
 	e->resp.allow = RXNG_ALLOW_WRITE | RXNG_ALLOW_READ |
 			RXNG_ALLOW_ATOMIC;
 	e->resp.depth = plan->depth;
+	e->resp.timeout = plan->timeout;
 	rxng_resp_reset(&e->resp);
 	rxng_resp_start(&e->resp, w->plan.side[!me].first_psn);
 
@@ -85,6 +86,8 @@ u64 end_wake(const struct end *e)
 		return NEVER;
 	if (e->req.deadline)
 		wake_at(&wake, e->req.deadline);
+	if (e->resp.nak_at)
+		wake_at(&wake, e->resp.nak_at);
 	wake_at(&wake, e->more_at);
 	if (e->req.rnr_until && e->more_at == NEVER)
 		wake_at(&wake, e->req.rnr_until);
@@ -136,6 +139,7 @@ void end_run(struct end *e)
 	       e->plan->recv[e->recv_posted].post_at <= w->now)
 		e->recv_posted++;
 	answer_inbox(e);
+	answer_timer(e);
 	ask_timer(e);
 	ask_post(e);
 	drain(e);

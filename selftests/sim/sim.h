@@ -252,6 +252,7 @@ void ask_retire(struct end *e);
 void answer_request(struct end *e, const struct rxng_pkt *pkt,
 		    const u8 *payload);
 void answer_inbox(struct end *e);
+void answer_timer(struct end *e);
 void answer_flush(struct end *e);
 
 /* oracle.c */

@@ -53,12 +53,12 @@ class Capture:
         self.host.run(["cp", self.live, self.guest_file], check=True)
         return roce.read(self.file)
 
-    def wait(self, wanted, timeout=60):
-        """Wait until a packet is there for which wanted(packet) is true; return the packets so far."""
+    def wait(self, wanted, timeout=60, count=1):
+        """Wait for so many packets for which wanted(packet) is true; return the packets so far."""
         end = time.monotonic() + timeout * self.host.release.slow
         while True:
             packets = self.fetch()
-            if any(map(wanted, packets)):
+            if sum(map(bool, map(wanted, packets))) >= count:
                 return packets
             if time.monotonic() > end:
                 raise AssertionError("the awaited packet did not come; there were: "

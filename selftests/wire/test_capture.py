@@ -192,7 +192,9 @@ class FieldTest(Captured):
             self.assertEqual({p.tos & 0xfc for p in requests + responses}, {tclass & 0xfc})
 
     def test_hop_limit(self):
-        self.assertEqual({p.ttl for p in self.send_one(hop=33)[0]}, {33})
+        # The core of 6.1 puts the route's own hop limit into each address vector.
+        wanted = 64 if self.a.release.name == "bookworm" else 33
+        self.assertEqual({p.ttl for p in self.send_one(hop=33)[0]}, {wanted})
         self.assertTrue(all(p.ttl > 1 for p in self.send_one(hop=0)[0]))
 
     def test_dont_fragment(self):
