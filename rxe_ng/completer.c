@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Carrying out what proto/completer.c decides. */
+#include "trace.h"
 #include "tx.h"
 
 static void fail(struct rxng_qp *qp)
@@ -62,16 +63,22 @@ static void count_failure(struct rxng_qp *qp)
 	rxng_stat_inc(rxng_qp_dev(qp), stat);
 }
 
+static void note_retry(struct rxng_qp *qp, bool rnr)
+{
+	const struct rxng_req *req = &qp->req;
+
+	rxng_stat_inc(rxng_qp_dev(qp),
+		      rnr ? RXNG_STAT_RX_RNR : RXNG_STAT_RETRANSMIT);
+	trace_rxng_retry(qp->ibqp.qp_num, req->una, rnr, req->retry_left,
+			 req->rnr_left);
+}
+
 static void respond(struct rxng_qp *qp, enum rxng_comp_verdict verdict)
 {
-	struct rxng_dev *dev = rxng_qp_dev(qp);
-
 	switch (verdict) {
 	case RXNG_COMP_RETRY:
-		rxng_stat_inc(dev, RXNG_STAT_RETRANSMIT);
-		break;
 	case RXNG_COMP_RNR:
-		rxng_stat_inc(dev, RXNG_STAT_RX_RNR);
+		note_retry(qp, verdict == RXNG_COMP_RNR);
 		break;
 	case RXNG_COMP_FAILED:
 		count_failure(qp);
@@ -88,6 +95,7 @@ static void response(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 	enum rxng_comp_verdict verdict;
 	u32 offset;
 
+	trace_rxng_rx(qp->ibqp.qp_num, pkt);
 	if (pkt->kind == RXNG_KIND_ACK &&
 	    pkt->syndrome == (RXNG_AETH_NAK | RXNG_NAK_PSN))
 		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_RX_NAK_SEQ);

@@ -11,6 +11,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #include "cq.h"
+#include "trace.h"
 #include "ucontext.h"
 
 /* Slots of the smallest ring; fewer make the reading of a user's index vague. */
@@ -141,6 +142,7 @@ int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
 	unsigned long flags;
 	int err = 0;
 
+	trace_rxng_completion(wc);
 	spin_lock_irqsave(&cq->lock, flags);
 	if (!cq->overflowed && has_room(cq)) {
 		add(cq, wc, solicited);

@@ -21,7 +21,7 @@ void rxng_qp_news(struct rxng_qp *qp, enum rxng_news what)
 void rxng_qp_error(struct rxng_qp *qp)
 {
 	lockdep_assert_held(&qp->lock);
-	WRITE_ONCE(qp->attr.qp_state, IB_QPS_ERR);
+	rxng_qp_set_state(qp, IB_QPS_ERR);
 	qp->req.deadline = 0;
 	qp->req.rnr_until = 0;
 	qp->resp.nak_at = 0;

@@ -5,6 +5,7 @@
  */
 #include "proto/timer.h"
 #include "qp.h"
+#include "trace.h"
 
 #define ALLOWED_ACCESS                                                    \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |                 \
@@ -157,6 +158,18 @@ static void apply_attributes(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	apply_transport(qp, attr, mask);
 }
 
+/**
+ * rxng_qp_set_state - a QP enters another state
+ * @qp: QP that the caller owns, or that nobody else knows
+ * @state: the state, visible to others from now on
+ */
+void rxng_qp_set_state(struct rxng_qp *qp, enum ib_qp_state state)
+{
+	if (state != qp->attr.qp_state)
+		trace_rxng_qp_state(qp->ibqp.qp_num, qp->attr.qp_state, state);
+	WRITE_ONCE(qp->attr.qp_state, state);
+}
+
 static void reset_requester(struct rxng_qp *qp)
 {
 	struct rxng_req *req = &qp->req;
@@ -194,7 +207,7 @@ static void reset_responder(struct rxng_qp *qp)
 void rxng_qp_reset(struct rxng_qp *qp)
 {
 	/* IB_QPS_RESET is zero: nobody sees another state meanwhile. */
-	WRITE_ONCE(qp->attr.qp_state, IB_QPS_RESET);
+	rxng_qp_set_state(qp, IB_QPS_RESET);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.path_mtu = IB_MTU_256;
 	spin_lock_bh(&qp->inbox_lock);
@@ -248,7 +261,7 @@ static void enter_state(struct rxng_qp *qp, enum ib_qp_state next)
 	default:
 		break;
 	}
-	WRITE_ONCE(qp->attr.qp_state, next);
+	rxng_qp_set_state(qp, next);
 }
 
 static int modify(struct rxng_qp *qp, const struct ib_qp_attr *attr, int mask)

@@ -514,9 +514,7 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		iova = 0;
 	err = check_access(access);
 	if (!err)
-		err = rxng_udata_check(udata, 0);
-	if (!err)
-		err = rxng_udata_respond(udata, NULL, 0);
+		err = rxng_udata_unused(udata);
 	if (err)
 		return ERR_PTR(err);
 

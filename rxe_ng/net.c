@@ -15,6 +15,7 @@
 #include "net.h"
 #include "proto/icrc.h"
 #include "qp.h"
+#include "trace.h"
 
 /**
  * struct rxng_net - a network namespace
@@ -39,11 +40,12 @@ static DECLARE_WAIT_QUEUE_HEAD(net_wait);
  * else with the namespace's first one.
  */
 static void count_stray(const struct net *net, const struct sk_buff *skb,
-			enum rxng_stat stat)
+			u32 qpn, enum rxng_stat stat)
 {
 	const struct rxng_net *rn = net_generic(net, net_id);
 	struct rxng_dev *dev, *found = NULL;
 
+	trace_rxng_drop(qpn, stat);
 	list_for_each_entry_rcu(dev, &rn->devs, net_entry) {
 		if (dev->ndev == skb->dev) {
 			found = dev;
@@ -184,17 +186,19 @@ static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 	/* UDP calls us so already; this says it to lockdep. */
 	rcu_read_lock();
 	if (!parse(skb, v6, &pkey)) {
-		count_stray(net, skb, RXNG_STAT_RX_MALFORMED);
+		count_stray(net, skb, 0, RXNG_STAT_RX_MALFORMED);
 		goto drop;
 	}
 	qp = rxng_qp_lookup(rxng_skb_pkt(skb)->qpn);
 	if (!qp || !net_eq(rxng_qp_net(qp), net)) {
-		count_stray(net, skb, RXNG_STAT_RX_NO_QP);
+		count_stray(net, skb, rxng_skb_pkt(skb)->qpn,
+			    RXNG_STAT_RX_NO_QP);
 		goto drop;
 	}
 	stat = receive_qp(qp, skb, v6, pkey);
 	if (stat < 0)
 		goto out;
+	trace_rxng_drop(qp->ibqp.qp_num, stat);
 	rxng_stat_inc(rxng_qp_dev(qp), stat);
 drop:
 	kfree_skb(skb);

@@ -16,15 +16,10 @@ int rxng_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	struct rxng_dev *dev = to_rxng_dev(ibpd->device);
 	int err;
 
-	err = rxng_udata_check(udata, 0);
+	err = rxng_udata_unused(udata);
 	if (err)
 		return err;
-	err = rxng_udata_respond(udata, NULL, 0);
-	if (err)
-		return err;
-	if (!rxng_take(&dev->num_pd, RXNG_MAX_PD))
-		return -ENOMEM;
-	return 0;
+	return rxng_take(&dev->num_pd, RXNG_MAX_PD) ? 0 : -ENOMEM;
 }
 
 /**

@@ -216,6 +216,7 @@ void rxng_qp_exit_table(void);
 int rxng_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		   struct ib_udata *udata);
 void rxng_qp_reset(struct rxng_qp *qp);
+void rxng_qp_set_state(struct rxng_qp *qp, enum ib_qp_state state);
 
 /* task.c */
 void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why);

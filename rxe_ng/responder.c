@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Carrying out what proto/responder.c decides. */
 #include "proto/timer.h"
+#include "trace.h"
 #include "tx.h"
 
 /* Credits: receive requests that are posted and not in use (9.7.7.2). */
@@ -21,17 +22,10 @@ static u8 ack_syndrome(const struct rxng_qp *qp)
  */
 static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
-	struct rxng_pkt pkt = {
-		.opcode = RXNG_RC_ACK,
-		.kind = RXNG_KIND_ACK,
-		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH,
-		.psn = psn,
-		.npkts = 1,
-		.syndrome = syndrome,
-		.msn = qp->resp.msn,
-	};
 	bool ack = (syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_ACK;
+	struct rxng_pkt pkt;
 
+	rxng_resp_ack(&qp->resp, syndrome, psn, &pkt);
 	return (!ack || rxng_tx_room(qp)) &&
 	       rxng_tx_burst(qp, &pkt, NULL, now) > 0;
 }
@@ -303,6 +297,7 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 	struct rxng_resource *res;
 	u32 skip;
 
+	trace_rxng_rx(qp->ibqp.qp_num, pkt);
 	switch (rxng_resp_request(&qp->resp, pkt, &skip, &res)) {
 	case RXNG_RESP_DROP:
 		break;
@@ -334,19 +329,9 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 
 static int send_atomic_result(struct rxng_qp *qp, u64 now)
 {
-	const struct rxng_resource *res = &qp->reply.res;
-	struct rxng_pkt pkt = {
-		.opcode = RXNG_RC_ATOMIC_ACK,
-		.kind = RXNG_KIND_ATOMIC_ACK,
-		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH |
-			 RXNG_PKT_ATOMICACK,
-		.psn = res->psn,
-		.npkts = 1,
-		.syndrome = ack_syndrome(qp),
-		.msn = res->msn,
-		.orig = res->orig,
-	};
+	struct rxng_pkt pkt;
 
+	rxng_resp_atomic_ack(&qp->reply.res, ack_syndrome(qp), &pkt);
 	return rxng_tx_burst(qp, &pkt, NULL, now);
 }
 

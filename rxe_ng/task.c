@@ -8,6 +8,7 @@
 #include <linux/skbuff.h>
 
 #include "qp.h"
+#include "trace.h"
 
 /* Bounds of the look for work posted to a QP in ERROR without a doorbell. */
 #define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)
@@ -225,6 +226,7 @@ void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 	int stat = enqueue(qp, skb, saddr, daddr);
 
 	if (stat >= 0) {
+		trace_rxng_drop(qp->ibqp.qp_num, stat);
 		rxng_stat_inc(rxng_qp_dev(qp), stat);
 		kfree_skb(skb);
 		return;

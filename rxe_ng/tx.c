@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <linux/skbuff.h>
 
+#include "trace.h"
 #include "tx.h"
 
 /* Bounds of how long to wait after the network refused a packet. */
@@ -75,6 +76,7 @@ static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
 		return 0;
 	}
 	accepted(qp, truesize);
+	trace_rxng_tx(qp->ibqp.qp_num, pkt);
 	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_PKTS);
 	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_TX_BYTES, pkt->payload_len);
 	return 1;
@@ -170,6 +172,7 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 		}
 	}
 	accepted(qp, skb->truesize);
+	trace_rxng_tx(qp->ibqp.qp_num, burst);
 	*rxng_skb_pkt(skb) = *burst;
 	rcu_read_lock();
 	peer = rxng_qp_lookup(burst->qpn);

@@ -57,6 +57,18 @@ int rxng_udata_respond(struct ib_udata *udata, const void *resp,
 }
 
 /**
+ * rxng_udata_unused - a verb neither takes nor gives anything private
+ * @udata: private part of the call, or NULL from kernel consumers
+ *
+ * Return: 0, -EOPNOTSUPP for input, -EFAULT.
+ * Context: process, may sleep.
+ */
+int rxng_udata_unused(struct ib_udata *udata)
+{
+	return rxng_udata_check(udata, 0) ?: rxng_udata_respond(udata, NULL, 0);
+}
+
+/**
  * rxng_alloc_ucontext - a process opens the device
  * @ibuc: context to set up
  * @udata: private part of the call
@@ -69,15 +81,10 @@ int rxng_alloc_ucontext(struct ib_ucontext *ibuc, struct ib_udata *udata)
 	struct rxng_dev *dev = to_rxng_dev(ibuc->device);
 	int err;
 
-	err = rxng_udata_check(udata, 0);
+	err = rxng_udata_unused(udata);
 	if (err)
 		return err;
-	err = rxng_udata_respond(udata, NULL, 0);
-	if (err)
-		return err;
-	if (!rxng_take(&dev->num_ucontext, RXNG_MAX_UCONTEXT))
-		return -ENOMEM;
-	return 0;
+	return rxng_take(&dev->num_ucontext, RXNG_MAX_UCONTEXT) ? 0 : -ENOMEM;
 }
 
 /**

@@ -14,6 +14,7 @@ struct rxng_ucontext {
 };
 
 int rxng_udata_check(struct ib_udata *udata, size_t resp_len);
+int rxng_udata_unused(struct ib_udata *udata);
 int rxng_udata_respond(struct ib_udata *udata, const void *resp,
 		       size_t resp_len);
 

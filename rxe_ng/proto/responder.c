@@ -335,6 +335,49 @@ void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt)
 }
 
 /**
+ * rxng_resp_ack - describe an acknowledgement or NAK
+ * @r: responder
+ * @syndrome: what the AETH says (9.7.5.2.1)
+ * @psn: its PSN
+ * @pkt: filled in, except destination QP
+ */
+void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,
+		   struct rxng_pkt *pkt)
+{
+	*pkt = (struct rxng_pkt){
+		.opcode = RXNG_RC_ACK,
+		.kind = RXNG_KIND_ACK,
+		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH,
+		.psn = psn,
+		.npkts = 1,
+		.syndrome = syndrome,
+		.msn = r->msn,
+	};
+}
+
+/**
+ * rxng_resp_atomic_ack - describe the response to an atomic
+ * @res: the atomic
+ * @syndrome: acknowledgement with credits
+ * @pkt: filled in, except destination QP
+ */
+void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
+			  struct rxng_pkt *pkt)
+{
+	*pkt = (struct rxng_pkt){
+		.opcode = RXNG_RC_ATOMIC_ACK,
+		.kind = RXNG_KIND_ATOMIC_ACK,
+		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH |
+			 RXNG_PKT_ATOMICACK,
+		.psn = res->psn,
+		.npkts = 1,
+		.syndrome = syndrome,
+		.msn = res->msn,
+		.orig = res->orig,
+	};
+}
+
+/**
  * rxng_resp_read_burst - describe the next packets of a READ's response
  * @res: the READ
  * @mtu: path MTU in bytes

@@ -135,6 +135,10 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 void rxng_resp_nak_sent(struct rxng_resp *r, u64 now);
 bool rxng_resp_timeout(struct rxng_resp *r, u64 now);
 void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt);
+void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,
+		   struct rxng_pkt *pkt);
+void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
+			  struct rxng_pkt *pkt);
 void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
 			  u32 from, u32 max_pkts, struct rxng_pkt *pkt);
 

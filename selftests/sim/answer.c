@@ -13,16 +13,9 @@ static u8 credits(const struct end *e)
 
 static void send_ack(struct end *e, u8 syndrome, u32 psn)
 {
-	struct rxng_pkt pkt = {
-		.opcode = RXNG_RC_ACK,
-		.kind = RXNG_KIND_ACK,
-		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH,
-		.psn = psn,
-		.npkts = 1,
-		.syndrome = syndrome,
-		.msn = e->resp.msn,
-	};
+	struct rxng_pkt pkt;
 
+	rxng_resp_ack(&e->resp, syndrome, psn, &pkt);
 	e->ack_due = false;
 	wire_send(e->w, e->me, &pkt, arena);
 }
@@ -51,18 +44,9 @@ static void acknowledged_up_to(struct end *e, u32 psn)
 
 static void answer_atomic(struct end *e, const struct rxng_resource *res)
 {
-	struct rxng_pkt pkt = {
-		.opcode = RXNG_RC_ATOMIC_ACK,
-		.kind = RXNG_KIND_ATOMIC_ACK,
-		.flags = RXNG_PKT_START | RXNG_PKT_END | RXNG_PKT_AETH |
-			 RXNG_PKT_ATOMICACK,
-		.psn = res->psn,
-		.npkts = 1,
-		.syndrome = RXNG_AETH_ACK | credits(e),
-		.msn = res->msn,
-		.orig = res->orig,
-	};
+	struct rxng_pkt pkt;
 
+	rxng_resp_atomic_ack(res, RXNG_AETH_ACK | credits(e), &pkt);
 	acknowledged_up_to(e, res->psn);
 	wire_send(e->w, e->me, &pkt, arena);
 }

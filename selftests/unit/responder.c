@@ -719,6 +719,59 @@ RESPONSE(rxng_resp_done__counts_messages)
 	CHECK_EQ(judge->r.msn, 2);
 }
 
+/* What goes back is parsed as what it was meant to be. */
+static void check_built(const struct rxng_pkt *pkt, u8 opcode)
+{
+	u8 bytes[RXNG_MAX_HDR + RXNG_ICRC_LEN] = {};
+	u32 len = rxng_hdr_len(pkt);
+	struct rxng_pkt read;
+	u16 pkey;
+
+	rxng_build(bytes, pkt);
+	CHECK_EQ(rxng_parse(bytes, len, len + RXNG_ICRC_LEN, &read, &pkey),
+		 RXNG_PARSE_OK);
+	CHECK_EQ(read.opcode, opcode);
+	CHECK_EQ(read.kind, pkt->kind);
+	CHECK_EQ(read.psn, pkt->psn);
+	CHECK_EQ(read.syndrome, pkt->syndrome);
+	CHECK_EQ(read.msn, pkt->msn);
+	CHECK_EQ(read.npkts, 1);
+	CHECK_EQ(read.payload_len, 0);
+}
+
+RESPONSE(rxng_resp_ack__whole)
+{
+	struct rxng_pkt pkt;
+
+	TAKE(0x100);
+	TAKE(0x101);
+	rxng_resp_ack(&judge->r, RXNG_AETH_NAK | RXNG_NAK_PSN, 0x102, &pkt);
+	CHECK_EQ(pkt.syndrome, RXNG_AETH_NAK | RXNG_NAK_PSN);
+	CHECK_EQ(pkt.psn, 0x102);
+	CHECK_EQ(pkt.msn, 2);
+	CHECK_EQ(pkt.kind, RXNG_KIND_ACK);
+	check_built(&pkt, RXNG_RC_ACK);
+}
+
+RESPONSE(rxng_resp_atomic_ack__whole)
+{
+	struct rxng_resource *res;
+	struct rxng_pkt pkt;
+
+	TAKE(0x100);
+	JUDGE(atomic_at(judge, 0x101, VA), EXECUTE);
+	res = done(judge, 0x1122334455667788);
+	/* It answers for the atomic, whatever came since. */
+	TAKE(0x102);
+	rxng_resp_atomic_ack(res, RXNG_AETH_ACK | 5, &pkt);
+	CHECK_EQ(pkt.syndrome, RXNG_AETH_ACK | 5);
+	CHECK_EQ(pkt.psn, 0x101);
+	CHECK_EQ(pkt.msn, 2);
+	CHECK_EQ(pkt.orig, 0x1122334455667788);
+	CHECK_EQ(pkt.kind, RXNG_KIND_ATOMIC_ACK);
+	check_built(&pkt, RXNG_RC_ATOMIC_ACK);
+}
+
 /* What comes behind an RNR NAK is dropped; the packet itself may come. */
 RESPONSE(rxng_resp_not_ready__quiet)
 {
