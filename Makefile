@@ -93,11 +93,12 @@ demo: deps ## two hosts with plain NICs become RDMA hosts, and show it
 # Kinds of tests, and which of them, for 'make check'; e.g. make check TEST=apps.RcPingpong
 KINDS ?=
 TEST ?=
-# Words that names of tests have to hold, and seconds for all of them.
+# Words that names of tests have to hold; seconds for all of them, and within which they may start.
 ONLY ?=
 LIMIT ?=
+START ?=
 CHECK = selftests/check $(addprefix --release ,$(KERNEL)) $(if $(TEST),-k '$(TEST)') $(addprefix -k ,$(ONLY)) \
-	$(addprefix --time-limit ,$(LIMIT))
+	$(addprefix --time-limit ,$(LIMIT)) $(addprefix --start-within ,$(START))
 
 .PHONY: check-deps
 check-deps:

@@ -15,12 +15,21 @@ class Clock:
 
     def __init__(self):
         self.run_end = None
+        self.last_start = None
         self._seconds = None
         signal.signal(signal.SIGALRM, self._ring)
 
     def limit_run(self, seconds):
         """Let the whole run end after so many seconds."""
         self.run_end = time.monotonic() + seconds if seconds else None
+
+    def limit_starts(self, seconds):
+        """Let no test start after so many seconds."""
+        self.last_start = time.monotonic() + seconds if seconds is not None else None
+
+    def may_start(self):
+        """Whether a test may start now."""
+        return self.last_start is None or time.monotonic() < self.last_start
 
     def run_is_over(self):
         """Whether the time of the whole run is over."""

@@ -56,6 +56,9 @@ class Runner:
 
     def run_class(self, cls, tests):
         """Run the tests of a class."""
+        if not clock.may_start():
+            self.leave_out(cls, tests)
+            return
         cls._reports = self.reports
         cls._options = self.options
         cls.slow = max((RELEASES[name].slow for name in cls.host_releases), default=1)
@@ -68,7 +71,10 @@ class Runner:
         why = self.why_failed(verdict)
         if why:
             self.pool.drop()
-        for test in tests:
+        for n, test in enumerate(tests):
+            if not clock.may_start():
+                self.leave_out(cls, tests[n:])
+                break
             if clock.run_is_over():
                 self.reports.add(test.name, cls.level, "failed", "not run: the time of the whole run is over")
             elif verdict.skipped_why is not None:
@@ -87,6 +93,11 @@ class Runner:
         why = self.why_failed(verdict)
         if why:
             self.reports.add(f"{cls.title}.tearDownClass", cls.level, "failed", why)
+
+    def leave_out(self, cls, tests):
+        """Skip tests for which --start-within leaves no time."""
+        for test in tests:
+            self.reports.add(test.name, cls.level, "skipped", "left out: no time to start it")
 
     def prepare(self, cls):
         """Build what a class needs and boot its hosts."""
@@ -207,7 +218,10 @@ def parser():
                      help="driver of hosts for which a test does not name one (default: rxe_ng)")
     top.add_argument("--no-build", action="store_true", help="take the module as it was built last")
     top.add_argument("--repeat", type=int, default=1, metavar="N", help="run all of it N times")
-    top.add_argument("--time-limit", type=float, metavar="SECONDS", help="for the whole run")
+    top.add_argument("--time-limit", type=float, metavar="SECONDS",
+                     help="for the whole run; tests that are left then have failed")
+    top.add_argument("--start-within", type=float, metavar="SECONDS",
+                     help="start no test later; tests that are left then are skipped")
     return top
 
 
@@ -248,6 +262,7 @@ def main(argv=None):
                 print(test.name)
         return 0
     clock.limit_run(options.time_limit)
+    clock.limit_starts(options.start_within)
     reports = Reports()
     runner = Runner(options, reports)
     try:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Queue pairs, connected. */
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -65,6 +66,7 @@ void end_create(struct end *end, struct host *host, const struct param *param)
 	if (param->channel) {
 		end->channel = ibv_create_comp_channel(host->ctx);
 		CHECK_ERRNO(end->channel);
+		CHECK_ERRNO(!fcntl(end->channel->fd, F_SETFL, O_NONBLOCK));
 	}
 	end->scq = ibv_create_cq(host->ctx, param->scqe, NULL, end->channel, 0);
 	CHECK_ERRNO(end->scq);
@@ -81,6 +83,19 @@ void end_destroy(struct end *end)
 	CHECK_RC(ibv_destroy_cq(end->rcq));
 	if (end->channel)
 		CHECK_RC(ibv_destroy_comp_channel(end->channel));
+}
+
+/* Wait for a completion event, which has to be of CQ @want. */
+void end_take_event_(struct end *end, struct ibv_cq *want)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	if (!wait_readable(end->channel->fd))
+		FAIL("no completion event");
+	CHECK_ERRNO(!ibv_get_cq_event(end->channel, &cq, &context));
+	CHECK(cq == want);
+	ibv_ack_cq_events(cq, 1);
 }
 
 int end_init_attr(const struct end *end, struct ibv_qp_attr *attr)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Asynchronous events, each once per cause, and completion events. */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,30 +302,14 @@ TEST_EACH(gid_change, addresses)
 
 /* ---- completion events ------------------------------------------------- */
 
-static void take_event(struct end *end, struct ibv_cq *want)
-{
-	struct ibv_cq *cq;
-	void *context;
-
-	if (!wait_readable(end->channel->fd))
-		FAIL("no completion event");
-	CHECK_ERRNO(!ibv_get_cq_event(end->channel, &cq, &context));
-	CHECK(cq == want);
-	ibv_ack_cq_events(cq, 1);
-}
-
 static struct pair *channel_pair(void)
 {
 	struct param param = param_default();
-	struct pair *pair;
 
 	param.channel = true;
 	param.timeout = 8;
 	param.retry_cnt = 1;
-	pair = pair_new(&param);
-	CHECK_ERRNO(!fcntl(pair->a.channel->fd, F_SETFL, O_NONBLOCK));
-	CHECK_ERRNO(!fcntl(pair->b.channel->fd, F_SETFL, O_NONBLOCK));
-	return pair;
+	return pair_new(&param);
 }
 
 /* An error wakes a consumer that asked only for solicited completions. */
@@ -338,7 +321,7 @@ TEST(send_error_wakes_solicited)
 	CHECK_RC(end_modify_state(&pair->b, IBV_QPS_RESET));
 	CHECK_RC(ibv_req_notify_cq(pair->a.scq, 1));
 	end_send(&pair->a, &wr);
-	take_event(&pair->a, pair->a.scq);
+	end_take_event(&pair->a, pair->a.scq);
 	wc_expect(pair->a.scq, 1, IBV_WC_RETRY_EXC_ERR);
 	pair_teardown(pair);
 }
@@ -350,7 +333,7 @@ TEST(flush_wakes_solicited)
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	end_recv(&pair->b, 1, NULL, 0);
 	CHECK_RC(end_modify_state(&pair->b, IBV_QPS_ERR));
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 	wc_expect(pair->b.rcq, 1, IBV_WC_WR_FLUSH_ERR);
 	pair_teardown(pair);
 }
@@ -366,7 +349,7 @@ TEST(receive_error_wakes_solicited)
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	end_recv(&pair->b, 2, &sge, 1);
 	end_send(&pair->a, &wr);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 	wc_expect(pair->b.rcq, 2, IBV_WC_LOC_PROT_ERR);
 	wc_expect(pair->a.scq, 1, IBV_WC_REM_OP_ERR);
 	buf_free(buf);
@@ -384,7 +367,7 @@ TEST(one_event_per_arm)
 		CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 0));
 		end_ping(&pair->a, &pair->b);
 		end_ping(&pair->a, &pair->b);
-		take_event(&pair->b, pair->b.rcq);
+		end_take_event(&pair->b, pair->b.rcq);
 		if (is_readable(pair->b.channel->fd))
 			FAIL("a second event in round %d", i);
 	}
@@ -452,7 +435,7 @@ TEST_LIMIT(arm_race, 300)
 	CHECK_RC(ibv_req_notify_cq(b->rcq, 0));
 	CHECK_RC(pthread_create(&sender, NULL, race_sender, &r));
 	while (seen < r.total) {
-		take_event(b, b->rcq);
+		end_take_event(b, b->rcq);
 		sleeps++;
 		CHECK_RC(ibv_req_notify_cq(b->rcq, 0));
 		seen = race_poll(b, seen);
@@ -472,10 +455,10 @@ TEST(channel_shared)
 	for (i = 0; i < 20; i++) {
 		CHECK_RC(ibv_req_notify_cq(pair->a.rcq, 0));
 		end_ping(&pair->b, &pair->a);
-		take_event(&pair->a, pair->a.rcq);
+		end_take_event(&pair->a, pair->a.rcq);
 		CHECK_RC(ibv_req_notify_cq(pair->a.scq, 0));
 		end_ping(&pair->a, &pair->b);
-		take_event(&pair->a, pair->a.scq);
+		end_take_event(&pair->a, pair->a.scq);
 	}
 	pair_teardown(pair);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* RC operations: atomics, signalling, solicited events, fences, depths. */
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -262,23 +261,6 @@ TEST_F(pair, no_grh_flag)
 
 /* ---- solicited events -------------------------------------------------- */
 
-static void nonblocking(struct ibv_comp_channel *channel)
-{
-	CHECK_ERRNO(!fcntl(channel->fd, F_SETFL, O_NONBLOCK));
-}
-
-static void take_event(struct end *end, struct ibv_cq *want)
-{
-	struct ibv_cq *cq;
-	void *context;
-
-	if (!wait_readable(end->channel->fd))
-		FAIL("no completion event");
-	CHECK_ERRNO(!ibv_get_cq_event(end->channel, &cq, &context));
-	CHECK(cq == want);
-	ibv_ack_cq_events(cq, 1);
-}
-
 static void message(struct pair *pair, unsigned int flags, bool imm_write)
 {
 	struct ibv_send_wr wr = send_wr(imm_write ? IBV_WR_RDMA_WRITE_WITH_IMM :
@@ -294,13 +276,9 @@ static void message(struct pair *pair, unsigned int flags, bool imm_write)
 static struct pair *channel_pair(void)
 {
 	struct param param = param_default();
-	struct pair *pair;
 
 	param.channel = true;
-	pair = pair_new(&param);
-	nonblocking(pair->a.channel);
-	nonblocking(pair->b.channel);
-	return pair;
+	return pair_new(&param);
 }
 
 TEST(solicited_only)
@@ -316,11 +294,11 @@ TEST(solicited_only)
 	if (is_readable(fd))
 		FAIL("an unsolicited message woke a solicited-only consumer");
 	message(pair, IBV_SEND_SOLICITED, false);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	message(pair, IBV_SEND_SOLICITED, true);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 
 	/* Not armed: no event even for a solicited message. */
 	message(pair, IBV_SEND_SOLICITED, false);
@@ -343,7 +321,7 @@ TEST(solicited_long_message)
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	end_recv(&pair->b, 2, &to, 1);
 	end_send(&pair->a, &wr);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 	wc_expect(pair->b.rcq, 2, IBV_WC_SUCCESS);
 	wc_expect(pair->a.scq, 1, IBV_WC_SUCCESS);
 	buf_free(src);
@@ -358,8 +336,8 @@ TEST(armed_for_next)
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 0));
 	CHECK_RC(ibv_req_notify_cq(pair->a.scq, 0));
 	message(pair, 0, false);
-	take_event(&pair->b, pair->b.rcq);
-	take_event(&pair->a, pair->a.scq);
+	end_take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->a, pair->a.scq);
 	message(pair, 0, false);
 	if (is_readable(pair->b.channel->fd))
 		FAIL("armed once, woken twice");
@@ -374,12 +352,12 @@ TEST(arm_twice)
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 0));
 	message(pair, 0, false);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 0));
 	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
 	message(pair, 0, false);
-	take_event(&pair->b, pair->b.rcq);
+	end_take_event(&pair->b, pair->b.rcq);
 	pair_teardown(pair);
 }
 

@@ -181,6 +181,8 @@ void wc_none_(struct ibv_cq *cq);
 #define wc_none(...) AT(wc_none_(__VA_ARGS__))
 
 /* A signalled empty message from one end to the other, and its receipt. */
+void end_take_event_(struct end *end, struct ibv_cq *want);
+#define end_take_event(...) AT(end_take_event_(__VA_ARGS__))
 void end_ping_(struct end *from, struct end *to);
 #define end_ping(...) AT(end_ping_(__VA_ARGS__))
 

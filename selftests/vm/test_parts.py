@@ -103,6 +103,24 @@ class BadUseTest(TestCase):
                 cluster.Cluster(releases, hosts)
 
 
+class RunnerTest(TestCase):
+    """The command selftests/check."""
+
+    def check(self, *words):
+        """Run it; return its exit status and its last line."""
+        done = subprocess.run([str(REPO / "selftests" / "check"), *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+        return done.returncode, done.stdout.strip().splitlines()[-1]
+
+    def test_no_time_to_start(self):
+        """Tests that may not start any more are skipped; a run of nothing is no success."""
+        self.assertEqual(self.check("unit", "--start-within", "0"), (1, "0 passed, 0 failed, 1 skipped"))
+
+    def test_no_such_test(self):
+        self.assertEqual(self.check("-k", "nosuch")[0], 2)
+        self.assertEqual(self.check("nosuch")[0], 2)
+
+
 class FramesTest(TestCase):
     """rxe_vm.frames"""
 
