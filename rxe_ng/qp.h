@@ -107,7 +107,8 @@ struct rxng_reply {
  * @sk: accounts for packets under way
  * @path: where packets go
  * @dqpn: destination QP
- * @want_space: wake when @sk has room; read by the socket's callback
+ * @want_space: wake when @sk has charged no more than this, 0 when not; read by
+ *	the socket's callback
  * @blocked_until: the network refused a packet: try again then; 0 when not
  * @congestion_ns: how long that is; doubled while it goes on
  * @charged: bytes ever charged to @sk
@@ -153,7 +154,7 @@ struct rxng_qp {
 	struct sock *sk;
 	struct rxng_path path;
 	u32 dqpn;
-	bool want_space;
+	u32 want_space;
 	u64 blocked_until;
 	u64 congestion_ns;
 	u32 charged;

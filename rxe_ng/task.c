@@ -277,11 +277,11 @@ void rxng_qp_purge_inbox(struct rxng_qp *qp)
 void rxng_qp_write_space(struct sock *sk)
 {
 	struct rxng_qp *qp = sk->sk_user_data;
+	u32 want = READ_ONCE(qp->want_space);
 
-	if (!READ_ONCE(qp->want_space) ||
-	    refcount_read(&sk->sk_wmem_alloc) > READ_ONCE(sk->sk_sndbuf) / 2)
+	if (!want || refcount_read(&sk->sk_wmem_alloc) > want)
 		return;
-	WRITE_ONCE(qp->want_space, false);
+	WRITE_ONCE(qp->want_space, 0);
 	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 

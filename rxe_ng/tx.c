@@ -8,24 +8,36 @@
 #define CONGESTION_MIN_NS (200 * NSEC_PER_USEC)
 #define CONGESTION_MAX_NS (25 * NSEC_PER_MSEC)
 
+/*
+ * What a QP may have in the queues of this host: no more than its window, also
+ * right after a step back, when packets of the last try are still there.
+ */
+static u32 room(const struct rxng_qp *qp)
+{
+	u32 packet = SKB_TRUESIZE(RXNG_MAX_HDR + MAX_HEADER + qp->req.mtu);
+
+	return min_t(u32, qp->req.window * packet, READ_ONCE(qp->sk->sk_sndbuf));
+}
+
 /**
  * rxng_tx_room - may a QP send now?
  * @qp: QP that the caller owns
  *
- * When it may not, the QP is woken once it may.
+ * When it may not, the QP is woken once half of the room is free.
  */
 bool rxng_tx_room(struct rxng_qp *qp)
 {
-	struct sock *sk = qp->sk;
+	refcount_t *charged = &qp->sk->sk_wmem_alloc;
+	u32 limit = room(qp);
 
 	if (qp->blocked_until)
 		return false;
-	if (refcount_read(&sk->sk_wmem_alloc) <= READ_ONCE(sk->sk_sndbuf))
+	if (refcount_read(charged) <= limit)
 		return true;
-	WRITE_ONCE(qp->want_space, true);
+	WRITE_ONCE(qp->want_space, limit / 2);
 	/* Pairs with sock_wfree(): it sees the wish, or this sees the room. */
 	smp_mb();
-	return refcount_read(&sk->sk_wmem_alloc) <= READ_ONCE(sk->sk_sndbuf);
+	return refcount_read(charged) <= limit;
 }
 
 static void congested(struct rxng_qp *qp, u64 now)

@@ -8,10 +8,34 @@ static u32 outstanding(const struct rxng_req *r)
 	return (r->sent - r->una) & RXNG_PSN_MASK;
 }
 
+static void grow_window(struct rxng_req *r, u32 n)
+{
+	if (r->window < r->threshold) {
+		r->window = min(r->window + n, r->threshold);
+		return;
+	}
+	r->grown += n;
+	if (r->grown >= r->window && r->window < RXNG_WINDOW) {
+		r->grown = 0;
+		r->window++;
+	}
+}
+
+static void measure(struct rxng_req *r, u64 now)
+{
+	u64 rtt = now - r->rtt_at;
+
+	if (!r->rtt_at || rxng_psn_diff(r->una, r->rtt_psn) < 0)
+		return;
+	r->rtt_at = 0;
+	r->srtt = r->srtt ? (7 * r->srtt + rtt) / 8 : rtt;
+}
+
 /* The peer answered @n packets: retries start afresh. */
 static void progress(struct rxng_req *r, u32 n, u64 now)
 {
-	r->window = min(r->window + n, (u32)RXNG_WINDOW);
+	grow_window(r, n);
+	measure(r, now);
 	r->retry_left = r->retry_cnt;
 	r->rnr_left = r->rnr_retry;
 	r->backoff = 0;
@@ -98,6 +122,7 @@ static enum rxng_comp_verdict send_again(struct rxng_req *r)
 {
 	r->deadline = 0;
 	rxng_req_step_back(r);
+	rxng_req_halve_window(r);
 	return RXNG_COMP_RETRY;
 }
 
@@ -107,9 +132,7 @@ static enum rxng_comp_verdict retry(struct rxng_req *r)
 	if (!r->retry_left)
 		return fail(r, RXNG_WC_RETRY_EXC_ERR);
 	r->retry_left--;
-	send_again(r);
-	rxng_req_shrink_window(r, r->window / 2);
-	return RXNG_COMP_RETRY;
+	return send_again(r);
 }
 
 static bool sent_beyond_una(const struct rxng_req *r)

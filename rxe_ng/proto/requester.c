@@ -2,7 +2,7 @@
 /* Which packet of which request goes next (IBTA 9.7.3, 9.9.2). */
 #include "requester.h"
 
-/* Doublings of the timer: a retry may take up to four times as long. */
+/* Doublings of the timer: it may take up to four times as long (9.9.2.1). */
 #define MAX_BACKOFF 2
 
 /**
@@ -34,7 +34,10 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->sent = psn;
 	r->inflight = 0;
 	r->reading = 0;
-	r->window = RXNG_WINDOW;
+	r->window = RXNG_WINDOW_START;
+	r->threshold = RXNG_WINDOW;
+	r->grown = 0;
+	r->recover = psn;
 	r->since_ack_req = 0;
 	r->asking = 0;
 	r->ssn = 1;
@@ -47,6 +50,9 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->retry_left = r->retry_cnt;
 	r->rnr_left = r->rnr_retry;
 	r->backoff = 0;
+	r->srtt = 0;
+	r->rtt_at = 0;
+	r->rtt_psn = psn;
 	r->deadline = 0;
 	r->rnr_until = 0;
 }
@@ -187,9 +193,12 @@ static void describe_data(struct rxng_req *r,
 		if (wqe->flags & RXNG_SWQE_SOLICITED && takes_receive(wqe))
 			pkt->bits |= RXNG_PKT_SOLICITED;
 	}
-	/* Whenever nothing may follow before an acknowledgement, too. */
+	/*
+	 * In the middle of a window, so that the next one follows without a
+	 * pause, and whenever nothing may follow before an acknowledgement.
+	 */
 	if (n == left || limited || r->inflight + n == r->window ||
-	    r->since_ack_req + n >= RXNG_ACK_EVERY)
+	    r->since_ack_req + n >= min((u32)RXNG_ACK_EVERY, r->window / 2))
 		pkt->bits |= RXNG_PKT_ACK_REQ;
 	r->asking = pkt->bits & RXNG_PKT_ACK_REQ ? n : 0;
 }
@@ -254,16 +263,33 @@ enum rxng_req_verdict rxng_req_next(struct rxng_req *r, u64 now, u32 max_pkts,
 	return RXNG_REQ_SEND;
 }
 
-/* Let the timer run afresh while anything is unacknowledged. */
+/*
+ * Let the timer run afresh while anything is unacknowledged. Where queues make
+ * round trips long it takes what the specification allows.
+ */
 void rxng_req_restart_timer(struct rxng_req *r, u64 now)
 {
 	u64 timeout = max_t(u64, r->timeout, RXNG_MIN_TIMEOUT_NS);
+	u64 longest = timeout << MAX_BACKOFF;
 
 	if (!r->timeout || r->una_idx == r->started || r->una == r->sent ||
 	    r->rnr_until)
 		r->deadline = 0;
 	else
-		r->deadline = now + (timeout << r->backoff);
+		r->deadline = now + min(max(timeout, 4 * r->srtt) << r->backoff,
+					longest);
+}
+
+/* What is sent twice cannot be measured (RFC 6298, section 3). */
+static void begin_to_measure(struct rxng_req *r, const struct rxng_swqe *wqe,
+			     u32 n, u64 now)
+{
+	u32 end = rxng_psn_add(wqe->psn, r->cur_pkt + n);
+
+	if (r->rtt_at || rxng_psn_diff(end, r->sent) <= 0)
+		return;
+	r->rtt_at = now;
+	r->rtt_psn = end;
 }
 
 /**
@@ -288,6 +314,8 @@ void rxng_req_sent(struct rxng_req *r, u32 n, u64 now)
 		r->cur_pkt = wqe->npkts;
 		r->since_ack_req = 0;
 	} else {
+		if (n == r->asking)
+			begin_to_measure(r, wqe, n, now);
 		r->cur_pkt += n;
 		r->inflight += n;
 		/* When a burst is cut short its AckReq did not go out. */
@@ -393,6 +421,7 @@ void rxng_req_step_back(struct rxng_req *r)
 	r->inflight = 0;
 	r->reading = 0;
 	r->since_ack_req = 0;
+	r->rtt_at = 0;
 	r->cur = r->una_idx;
 	r->cur_pkt = 0;
 	if (r->una_idx != r->started)
@@ -401,13 +430,19 @@ void rxng_req_step_back(struct rxng_req *r)
 }
 
 /**
- * rxng_req_shrink_window - have less under way after a loss
+ * rxng_req_halve_window - have less under way after a loss
  * @r: requester that has stepped back
- * @window: packets
+ *
+ * Once for all that was under way when the loss was first seen.
  */
-void rxng_req_shrink_window(struct rxng_req *r, u32 window)
+void rxng_req_halve_window(struct rxng_req *r)
 {
-	r->window = max(window, (u32)RXNG_WINDOW_MIN);
+	if (rxng_psn_diff(r->una, r->recover) < 0)
+		return;
+	r->threshold = max(r->window / 2, (u32)RXNG_WINDOW_MIN);
+	r->window = r->threshold;
+	r->grown = 0;
+	r->recover = r->sent;
 }
 
 /**
@@ -442,7 +477,8 @@ enum rxng_comp_verdict rxng_req_timeout(struct rxng_req *r, u64 now,
 		r->backoff++;
 	r->gap_seen = false;
 	rxng_req_step_back(r);
-	rxng_req_shrink_window(r, RXNG_WINDOW_MIN);
+	rxng_req_halve_window(r);
+	r->window = RXNG_WINDOW_MIN;
 	return RXNG_COMP_RETRY;
 }
 

@@ -22,8 +22,10 @@
 
 /* SEND and RDMA WRITE packets that may be under way unacknowledged. */
 #define RXNG_WINDOW 256
-/* What is left of the window when a loss was found by time alone. */
-#define RXNG_WINDOW_MIN 8
+/* How many may be before the peer has answered any. */
+#define RXNG_WINDOW_START 32
+/* The smallest window, and what is left of it when time alone told a loss. */
+#define RXNG_WINDOW_MIN 2
 /* Packets after which an acknowledgement is asked for in a long message. */
 #define RXNG_ACK_EVERY 64
 /* Furthest that PSNs under way may span (9.7.3.1). */
@@ -118,8 +120,13 @@ struct rxng_swqe {
  *	acknowledged
  * @reading: READ response packets asked for since the last step back and not
  *	received
- * @window: packets that either may count: halved by a loss, grown by progress,
- *	so that many QPs do not overrun a slow receiver again and again
+ * @window: packets that either may count. As TCP does it (RFC 5681), so that
+ *	many QPs share a narrow way: a loss halves it, progress doubles it each
+ *	round trip up to @threshold and adds one packet beyond
+ * @threshold: half of the window that met the last loss
+ * @grown: packets acknowledged since the window last grew beyond it
+ * @recover: one past the newest PSN that was sent at the last loss: what
+ *	gets lost before it is the same loss
  * @since_ack_req: packets since the last one that asked for an ACK
  * @asking: packets of the burst described last if its last one asks for an
  *	ACK, else 0
@@ -138,6 +145,9 @@ struct rxng_swqe {
  * @rnr_left: of them left
  * @backoff: times the timer was doubled since the last progress
  * @timeout: ACK timeout in nanoseconds, 0 for none
+ * @srtt: round trip as measured, smoothed, in nanoseconds; 0 when not known
+ * @rtt_at: when the packet that is being measured went; 0 for none
+ * @rtt_psn: one past its PSN
  * @deadline: when it runs out; 0 when it does not run
  * @rnr_until: nothing is sent before this time; 0 when not waiting
  */
@@ -158,6 +168,9 @@ struct rxng_req {
 	u32 inflight;
 	u32 reading;
 	u32 window;
+	u32 threshold;
+	u32 grown;
+	u32 recover;
 	u32 since_ack_req;
 	u32 asking;
 	u32 ssn;
@@ -175,6 +188,9 @@ struct rxng_req {
 	u8 rnr_left;
 	u8 backoff;
 	u64 timeout;
+	u64 srtt;
+	u64 rtt_at;
+	u32 rtt_psn;
 	u64 deadline;
 	u64 rnr_until;
 };
@@ -251,7 +267,7 @@ void rxng_req_answered(struct rxng_req *r, u32 npkts, u64 now);
 
 /* Shared by requester.c and completer.c. */
 void rxng_req_step_back(struct rxng_req *r);
-void rxng_req_shrink_window(struct rxng_req *r, u32 window);
+void rxng_req_halve_window(struct rxng_req *r);
 void rxng_req_restart_timer(struct rxng_req *r, u64 now);
 
 void rxng_pkt_slice(const struct rxng_pkt *burst, u32 i, u32 mtu,

@@ -40,12 +40,14 @@ REQUEST(rxng_req_start__forgets)
 	SENDS(READ, 0xabe, 1);
 	GIVES(ack(bench, 0xac1), RETRY);
 	SENDS(READ, 0xabe, 1);
-	SENDS(SEND, 0xac1, 5);
+	SENDS(SEND, 0xac1, 2);
 	GIVES(rnr(bench, 0xabe, 1), RNR);
 	bench->r.draining = true;
 	bench->r.backoff = 2;
 	rxng_req_reset(&bench->r, clean.head);
 	rxng_req_start(&bench->r, 0xabc);
+	CHECK_EQ(bench->r.window, RXNG_WINDOW_START);
+	clean.window = RXNG_WINDOW_START;
 	CHECK(!memcmp(&clean, &bench->r, sizeof(clean)));
 }
 
@@ -157,19 +159,107 @@ REQUEST(rxng_req_next__window_after_a_timeout)
 	SENDS(WRITE, 0x100, RXNG_WINDOW_MIN);
 	CHECK(bench->pkt.bits & RXNG_PKT_ACK_REQ);
 	WAITS();
-	GIVES(ack(bench, 0x107), PROGRESS);
-	SENDS(WRITE, 0x108, 2 * RXNG_WINDOW_MIN);
+	GIVES(ack(bench, 0x101), PROGRESS);
+	SENDS(WRITE, 0x102, 2 * RXNG_WINDOW_MIN);
 	WAITS();
 }
 
-/* Each NAK that costs a retry halves the window. */
+/* A loss halves the window, once for all that was under way. */
 REQUEST(rxng_req_next__window_after_a_nak)
 {
-	POST(WRITE, 300 * 256, 0);
+	POST(WRITE, 900 * 256, 0);
 	SENDS(WRITE, 0x100, 256);
 	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
 	SENDS(WRITE, 0x100, 128);
 	WAITS();
+	GIVES(nak(bench, 0x110, RXNG_NAK_PSN), RETRY);
+	CHECK_EQ(bench->r.window, 128);
+	SENDS(WRITE, 0x110, 128);
+	GIVES(ack(bench, 0x18f), PROGRESS);
+	CHECK_EQ(bench->r.window, 129);
+	SENDS(WRITE, 0x190, 129);
+	/* What is lost now was sent after it. */
+	GIVES(nak(bench, 0x200, RXNG_NAK_PSN), RETRY);
+	SENDS(WRITE, 0x200, 64);
+}
+
+/* Beyond the half of what was too much it grows by one packet a window. */
+REQUEST(rxng_req_next__window_grows)
+{
+	u32 psn = 0x100, i;
+
+	POST(WRITE, 4000 * 256, 0);
+	SENDS(WRITE, psn, 256);
+	GIVES(nak(bench, psn, RXNG_NAK_PSN), RETRY);
+	bench->max_pkts = 128;
+	for (i = 128; i < 140; i++) {
+		bench->max_pkts = i;
+		SENDS(WRITE, psn, i);
+		WAITS();
+		psn += i;
+		GIVES(ack(bench, psn - 1), PROGRESS);
+		CHECK_EQ(bench->r.window, i + 1);
+	}
+	/* Up to what it began with. */
+	bench->r.window = RXNG_WINDOW - 1;
+	for (i = 0; i < 3; i++) {
+		bench->max_pkts = bench->r.window;
+		SENDS(WRITE, psn, bench->max_pkts);
+		psn += bench->max_pkts;
+		GIVES(ack(bench, psn - 1), PROGRESS);
+	}
+	CHECK_EQ(bench->r.window, RXNG_WINDOW);
+}
+
+/* A round trip that is long for its queues takes the timer to its bound. */
+REQUEST(rxng_req_restart_timer__round_trip)
+{
+	u64 rtt = BENCH_TIMEOUT / 2;
+	u32 i;
+
+	for (i = 0; i < 8; i++) {
+		POST(SEND, 1, 0);
+		SENDS(SEND, 0x100 + i, 1);
+		CHECK_EQ(bench->r.deadline, bench->now +
+			 (i ? 2 : 1) * BENCH_TIMEOUT);
+		bench->now += rtt;
+		GIVES(ack(bench, 0x100 + i), PROGRESS);
+		CHECK_EQ(bench->r.srtt, rtt);
+	}
+	/* An eighth of what is new. */
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x108, 1);
+	bench->now += 9 * rtt;
+	GIVES(ack(bench, 0x108), PROGRESS);
+	CHECK_EQ(bench->r.srtt, 2 * rtt);
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x109, 1);
+	CHECK_EQ(bench->r.deadline, bench->now + 4 * BENCH_TIMEOUT);
+	/* What went twice is not measured, and the timer has its bound. */
+	bench->now = bench->r.deadline;
+	CHECK_EQ(rxng_req_timeout(&bench->r, bench->now, false),
+		 RXNG_COMP_RETRY);
+	SENDS(SEND, 0x109, 1);
+	CHECK_EQ(bench->r.deadline, bench->now + 4 * BENCH_TIMEOUT);
+	bench->now += MS;
+	GIVES(ack(bench, 0x109), PROGRESS);
+	CHECK_EQ(bench->r.srtt, 2 * rtt);
+}
+
+/* With a small window too, the next half goes while the first is on its way. */
+REQUEST(rxng_req_next__acks_within_a_small_window)
+{
+	POST(WRITE, 300 * 256, 0);
+	bench->r.window = 8;
+	bench->max_pkts = 1;
+	SENDS(WRITE, 0x100, 1);
+	SENDS(WRITE, 0x101, 1);
+	SENDS(WRITE, 0x102, 1);
+	CHECK(!(bench->pkt.bits & RXNG_PKT_ACK_REQ));
+	SENDS(WRITE, 0x103, 1);
+	CHECK(bench->pkt.bits & RXNG_PKT_ACK_REQ);
+	SENDS(WRITE, 0x104, 1);
+	CHECK(!(bench->pkt.bits & RXNG_PKT_ACK_REQ));
 }
 
 REQUEST(rxng_req_next__send_headers)
