@@ -160,6 +160,24 @@ int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
 }
 
 /**
+ * rxng_cq_backlog - completions that the consumer has not taken
+ * @cq: a CQ
+ *
+ * Context: any; takes the CQ's lock.
+ */
+u32 rxng_cq_backlog(struct rxng_cq *cq)
+{
+	unsigned long flags;
+	u32 num;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	look_at_consumer(cq);
+	num = unconsumed(cq);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return num;
+}
+
+/**
  * rxng_cq_deliver - report to the consumer what there is to report
  * @cq: CQ that the caller's QP feeds
  *

@@ -46,6 +46,7 @@ static inline struct rxng_cq *to_rxng_cq(struct ib_cq *ibcq)
 
 int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited);
 void rxng_cq_deliver(struct rxng_cq *cq);
+u32 rxng_cq_backlog(struct rxng_cq *cq);
 
 /**
  * rxng_cq_pending - is there something for rxng_cq_deliver()?

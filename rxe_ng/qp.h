@@ -10,6 +10,7 @@
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/mutex.h>
+#include <linux/smp.h>
 
 #include "cq.h"
 #include "net.h"
@@ -21,6 +22,11 @@
 #define RXNG_INBOX_MAX 1024
 /* Packets or bursts that one turn handles before it lets others run. */
 #define RXNG_RUN_BUDGET 128
+
+/* A process this far ahead does not wait for its next completion. */
+#define RXNG_AHEAD 4
+/* Messages up to this cost little more than their number. */
+#define RXNG_SHORT_BYTES 4096
 
 /* Bits of struct rxng_qp.wake: why the QP has to run. */
 enum rxng_wake {
@@ -96,6 +102,11 @@ struct rxng_reply {
  * @wake: enum rxng_wake bits; atomic
  * @news: enum rxng_news bits; atomic
  * @task: runs the QP when nobody else does
+ * @home: CPU that runs it when its consumer is ahead
+ * @away: another one, where there is
+ * @streak: doorbells since a request of the peer came; a hint, not exact
+ * @kick: schedules @task on one of them
+ * @kicked: bit 0: @kick is on its way
  * @timer: fires for the nearest of retransmission, RNR, a NAK that is told
  *	again, congestion and the look for late work in ERROR
  * @timer_at: when @timer fires, 0 when it does not
@@ -142,6 +153,11 @@ struct rxng_qp {
 	unsigned long wake;
 	unsigned long news;
 	struct tasklet_struct task;
+	unsigned int home;
+	unsigned int away;
+	u32 streak;
+	call_single_data_t kick;
+	unsigned long kicked;
 	struct hrtimer timer;
 	u64 timer_at;
 

@@ -297,6 +297,7 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 	struct rxng_resource *res;
 	u32 skip;
 
+	WRITE_ONCE(qp->streak, 0);
 	trace_rxng_rx(qp->ibqp.qp_num, pkt);
 	switch (rxng_resp_request(&qp->resp, pkt, &skip, &res)) {
 	case RXNG_RESP_DROP:

@@ -14,6 +14,9 @@
 #define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)
 #define RECHECK_MAX_NS (1 * NSEC_PER_SEC)
 
+/* Spreads QPs over CPUs. */
+static atomic_t next_home;
+
 static void earlier(u64 *at, u64 other)
 {
 	if (other && (!*at || other < *at))
@@ -152,6 +155,86 @@ void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why)
 	tasklet_schedule(&qp->task);
 }
 
+/* On the other CPU, with interrupts off; the bit is the last access. */
+static void kicked(void *data)
+{
+	struct rxng_qp *qp = data;
+
+	tasklet_schedule(&qp->task);
+	clear_bit_unlock(0, &qp->kicked);
+}
+
+static void kick(struct rxng_qp *qp, unsigned int cpu)
+{
+	if (test_and_set_bit_lock(0, &qp->kicked))
+		return;
+	if (smp_call_function_single_async(cpu, &qp->kick)) {
+		clear_bit_unlock(0, &qp->kicked);
+		tasklet_schedule(&qp->task);
+	}
+}
+
+static const struct rxng_swqe *last_posted(const struct rxng_qp *qp)
+{
+	return rxng_req_wqe(&qp->req, READ_ONCE(qp->req.tail) - 1);
+}
+
+/*
+ * It posts one after the other, and no message of the peer is what lets it go
+ * on; and its requests or completions pile up, or it does not ask to be told.
+ */
+static bool consumer_is_ahead(struct rxng_qp *qp)
+{
+	u32 streak = READ_ONCE(qp->streak) + 1;
+
+	if (!qp->user)
+		return false;
+	WRITE_ONCE(qp->streak, streak);
+	if (streak < RXNG_AHEAD)
+		return false;
+	if (!qp->sq_sig_all &&
+	    !(READ_ONCE(last_posted(qp)->flags) & RXNG_SWQE_SIGNALED))
+		return true;
+	return READ_ONCE(qp->req.tail) - READ_ONCE(qp->req.head) >= RXNG_AHEAD ||
+	       rxng_cq_backlog(to_rxng_cq(qp->ibqp.send_cq)) >= RXNG_AHEAD;
+}
+
+/*
+ * A QP at home stays there when the work is the copying. With short messages
+ * posting them is work enough for one CPU.
+ */
+static unsigned int better_cpu(const struct rxng_qp *qp, unsigned int here)
+{
+	if (qp->home != here)
+		return qp->home;
+	return READ_ONCE(last_posted(qp)->length) <= RXNG_SHORT_BYTES ?
+		       qp->away : here;
+}
+
+/*
+ * A process that posts without looking at completions wants many messages, not
+ * the next one soon. Then another CPU does the work, for many posts at a time,
+ * and QPs are spread over all CPUs.
+ *
+ * Returns whether somebody else runs the QP, or will.
+ */
+static bool leave_to_other(struct rxng_qp *qp)
+{
+	unsigned int here = smp_processor_id();
+	unsigned int cpu;
+
+	if (!consumer_is_ahead(qp))
+		return false;
+	cpu = better_cpu(qp, here);
+	if (cpu == here)
+		return false;
+	/* An owner looks at @wake when it lets go. */
+	if (!spin_is_locked(&qp->lock) &&
+	    !test_bit(TASKLET_STATE_SCHED, &qp->task.state))
+		kick(qp, cpu);
+	return true;
+}
+
 /**
  * rxng_qp_doorbell - work was posted: run the QP here if nobody else does
  * @qp: QP
@@ -170,7 +253,8 @@ void rxng_qp_doorbell(struct rxng_qp *qp)
 		return;
 	}
 	local_bh_disable();
-	try_run(qp);
+	if (!leave_to_other(qp))
+		try_run(qp);
 	if (!qp->user && rxng_qp_has_news(qp))
 		tasklet_schedule(&qp->task);
 	local_bh_enable();
@@ -291,11 +375,16 @@ void rxng_qp_write_space(struct sock *sk)
  */
 void rxng_qp_init_task(struct rxng_qp *qp)
 {
+	unsigned int home = atomic_inc_return(&next_home);
+
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&qp->inbox_lock);
 	__skb_queue_head_init(&qp->requests);
 	__skb_queue_head_init(&qp->responses);
 	tasklet_setup(&qp->task, task_run);
+	qp->home = cpumask_local_spread(home, NUMA_NO_NODE);
+	qp->away = cpumask_local_spread(home + 1, NUMA_NO_NODE);
+	INIT_CSD(&qp->kick, kicked, qp);
 	hrtimer_setup(&qp->timer, timer_fired, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
 }
@@ -310,6 +399,8 @@ void rxng_qp_init_task(struct rxng_qp *qp)
 void rxng_qp_stop_task(struct rxng_qp *qp)
 {
 	hrtimer_cancel(&qp->timer);
+	while (test_bit_acquire(0, &qp->kicked))
+		cpu_relax();
 	tasklet_kill(&qp->task);
 	rxng_qp_purge_inbox(qp);
 }

@@ -122,7 +122,10 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 	return i;
 }
 
-/* A buffer for a whole burst, in few large pieces; NULL without memory. */
+/*
+ * A buffer for a whole burst, in few large pieces; NULL without memory. What is
+ * empty is not accounted: the peer's inbox has a bound of its own.
+ */
 static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
 {
 	bool linear = len <= SKB_MAX_ORDER(0, 0);
@@ -140,7 +143,8 @@ static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
 		skb->data_len = len;
 		skb->len = len;
 	}
-	skb_set_owner_w(skb, qp->sk);
+	if (len)
+		skb_set_owner_w(skb, qp->sk);
 	return skb;
 }
 
@@ -183,7 +187,7 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 			return err;
 		}
 	}
-	accepted(qp, skb->truesize);
+	accepted(qp, skb->sk ? skb->truesize : 0);
 	trace_rxng_tx(qp->ibqp.qp_num, burst);
 	*rxng_skb_pkt(skb) = *burst;
 	rcu_read_lock();

@@ -763,6 +763,44 @@ TEST_LIMIT(polled_slot_is_free, 300)
 	load_close(&t.load);
 }
 
+static void write_eight(struct load *l, unsigned int i, unsigned int flags)
+{
+	struct ibv_sge from = buf_sge(l->local, 8 * i, 8);
+	struct ibv_sge to = buf_sge(l->remote, 16 * i, 8);
+	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, i, &from, 1, flags);
+
+	wr_remote(&wr, to.addr, l->remote->mr->rkey);
+	buf_move(l->remote, &to, l->local, &from, 8);
+	end_send(&l->pair->a, &wr);
+}
+
+/*
+ * Who posts one request after the other and asks for no completion leaves the
+ * work to another CPU. All of it is done, in order; also while the queue pair
+ * is being destroyed nothing is used that is gone.
+ */
+TEST_LIMIT(another_cpu_works, 300)
+{
+	enum { MANY = 40 };
+	unsigned int round, i, n = rounds(2);
+	struct param param = load_param();
+
+	param.sq_wr = 2 * MANY;
+	for (round = 0; round < n; round++) {
+		struct load l;
+
+		load_open(&l, &param);
+		for (i = 0; i < MANY; i++)
+			write_eight(&l, i, i == MANY - 1 ? IBV_SEND_SIGNALED :
+							   0);
+		wc_expect(l.pair->a.scq, MANY - 1, IBV_WC_SUCCESS);
+		buf_check(l.remote);
+		for (i = 0; i < MANY - round % 8; i++)
+			write_eight(&l, i, 0);
+		load_close(&l);
+	}
+}
+
 /* One device, one connection, a thousand times from nothing. */
 TEST_LIMIT(connect_many_times, 600)
 {
