@@ -49,7 +49,7 @@ static const char *unfit(const struct net_device *ndev)
 /*
  * A netdev that went, or left the namespace, while its device was being
  * registered: its NETDEV_UNREGISTER found no device, so end it here. One that
- * goes later finds it. The caller has @net through its socket.
+ * goes later finds it. The caller holds @net.
  */
 static int settle(struct net_device *ndev, const struct net *net)
 {
@@ -73,17 +73,10 @@ static int settle(struct net_device *ndev, const struct net *net)
 	return 0;
 }
 
-static int newlink(const char *name, struct net_device *ndev)
+static int add(const char *name, struct net_device *ndev, struct net *net)
 {
-	struct net *net = dev_net(ndev);
-	const char *why = unfit(ndev);
 	struct rxng_dev *other;
 	int err;
-
-	if (why) {
-		netdev_err(ndev, "%s\n", why);
-		return -EINVAL;
-	}
 
 	mutex_lock(&newlink_mutex);
 	other = get_by_netdev(ndev);
@@ -99,6 +92,35 @@ static int newlink(const char *name, struct net_device *ndev)
 		err = settle(ndev, net);
 out:
 	mutex_unlock(&newlink_mutex);
+	return err;
+}
+
+/* The netdev may leave for a namespace that is ending, all the while. */
+static struct net *get_namespace(const struct net_device *ndev)
+{
+	struct net *net;
+
+	rcu_read_lock();
+	net = maybe_get_net(dev_net(ndev));
+	rcu_read_unlock();
+	return net;
+}
+
+static int newlink(const char *name, struct net_device *ndev)
+{
+	const char *why = unfit(ndev);
+	struct net *net;
+	int err;
+
+	if (why) {
+		netdev_err(ndev, "%s\n", why);
+		return -EINVAL;
+	}
+	net = get_namespace(ndev);
+	if (!net)
+		return -ENODEV;
+	err = add(name, ndev, net);
+	put_net(net);
 	return err;
 }
 

@@ -202,7 +202,8 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 			run_local(qp);
 			break;
 		case RXNG_REQ_SEND:
-			going = rxng_tx_room(qp) && send_one(qp, &pkt, now);
+			going = rxng_tx_request_room(qp) &&
+				send_one(qp, &pkt, now);
 			break;
 		case RXNG_REQ_IDLE:
 		case RXNG_REQ_WAIT:

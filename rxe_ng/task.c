@@ -14,9 +14,6 @@
 #define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)
 #define RECHECK_MAX_NS (1 * NSEC_PER_SEC)
 
-/* Spreads QPs over CPUs. */
-static atomic_t next_home;
-
 static void earlier(u64 *at, u64 other)
 {
 	if (other && (!*at || other < *at))
@@ -164,10 +161,13 @@ static void kicked(void *data)
 	clear_bit_unlock(0, &qp->kicked);
 }
 
+/* A call that is on its way may have done its work already. */
 static void kick(struct rxng_qp *qp, unsigned int cpu)
 {
-	if (test_and_set_bit_lock(0, &qp->kicked))
+	if (test_and_set_bit_lock(0, &qp->kicked)) {
+		tasklet_schedule(&qp->task);
 		return;
+	}
 	if (smp_call_function_single_async(cpu, &qp->kick)) {
 		clear_bit_unlock(0, &qp->kicked);
 		tasklet_schedule(&qp->task);
@@ -369,21 +369,30 @@ void rxng_qp_write_space(struct sock *sk)
 	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 
+/* One after the other of those that the process may use itself. */
+static unsigned int choose_cpu(void)
+{
+	unsigned int cpu = cpumask_any_and_distribute(current->cpus_ptr,
+						      cpu_online_mask);
+
+	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
+}
+
 /**
  * rxng_qp_init_task - set up what runs a QP
  * @qp: new QP
+ *
+ * Context: process, the one that will use the QP.
  */
 void rxng_qp_init_task(struct rxng_qp *qp)
 {
-	unsigned int home = atomic_inc_return(&next_home);
-
 	spin_lock_init(&qp->lock);
 	spin_lock_init(&qp->inbox_lock);
 	__skb_queue_head_init(&qp->requests);
 	__skb_queue_head_init(&qp->responses);
 	tasklet_setup(&qp->task, task_run);
-	qp->home = cpumask_local_spread(home, NUMA_NO_NODE);
-	qp->away = cpumask_local_spread(home + 1, NUMA_NO_NODE);
+	qp->home = choose_cpu();
+	qp->away = choose_cpu();
 	INIT_CSD(&qp->kick, kicked, qp);
 	hrtimer_setup(&qp->timer, timer_fired, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);

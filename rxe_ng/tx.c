@@ -8,36 +8,51 @@
 #define CONGESTION_MIN_NS (200 * NSEC_PER_USEC)
 #define CONGESTION_MAX_NS (25 * NSEC_PER_MSEC)
 
-/*
- * What a QP may have in the queues of this host: no more than its window, also
- * right after a step back, when packets of the last try are still there.
- */
-static u32 room(const struct rxng_qp *qp)
-{
-	u32 packet = SKB_TRUESIZE(RXNG_MAX_HDR + MAX_HEADER + qp->req.mtu);
-
-	return min_t(u32, qp->req.window * packet, READ_ONCE(qp->sk->sk_sndbuf));
-}
-
-/**
- * rxng_tx_room - may a QP send now?
- * @qp: QP that the caller owns
- *
- * When it may not, the QP is woken once half of the room is free.
- */
-bool rxng_tx_room(struct rxng_qp *qp)
+static bool room(struct rxng_qp *qp, u32 limit)
 {
 	refcount_t *charged = &qp->sk->sk_wmem_alloc;
-	u32 limit = room(qp);
 
 	if (qp->blocked_until)
 		return false;
 	if (refcount_read(charged) <= limit)
 		return true;
-	WRITE_ONCE(qp->want_space, limit / 2);
+	/* The wish of who may use more is the first to come true. */
+	WRITE_ONCE(qp->want_space, max(READ_ONCE(qp->want_space),
+				       limit - limit / 4));
 	/* Pairs with sock_wfree(): it sees the wish, or this sees the room. */
 	smp_mb();
 	return refcount_read(charged) <= limit;
+}
+
+/**
+ * rxng_tx_room - may a QP's responder send now?
+ * @qp: QP that the caller owns
+ *
+ * When it may not, the QP is woken once a quarter of the room is free.
+ *
+ * Responses may use all of the room, requests half of it. For requests to a QP
+ * of this host wait there for its responder, which may have to send a response
+ * first; and that the peer's completer always takes. So the room of a response
+ * always comes free.
+ */
+bool rxng_tx_room(struct rxng_qp *qp)
+{
+	return room(qp, READ_ONCE(qp->sk->sk_sndbuf));
+}
+
+/**
+ * rxng_tx_request_room - may a QP's requester send now?
+ * @qp: QP that the caller owns
+ *
+ * Requests have no more than their window in the queues of this host, also
+ * right after a step back, when packets of the last try are still there.
+ */
+bool rxng_tx_request_room(struct rxng_qp *qp)
+{
+	u32 packet = SKB_TRUESIZE(RXNG_MAX_HDR + MAX_HEADER + qp->req.mtu);
+
+	return room(qp, min_t(u32, qp->req.window * packet,
+			      READ_ONCE(qp->sk->sk_sndbuf) / 2));
 }
 
 static void congested(struct rxng_qp *qp, u64 now)
@@ -110,7 +125,8 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 		struct rxng_pkt pkt;
 		int ret;
 
-		if (i && !rxng_tx_room(qp))
+		if (i && !(rxng_kind_is_request(burst->kind) ?
+				   rxng_tx_request_room(qp) : rxng_tx_room(qp)))
 			break;
 		rxng_pkt_slice(burst, i, qp->req.mtu, &pkt);
 		ret = send_packet(qp, dst, &pkt, payload, now);
@@ -122,10 +138,7 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 	return i;
 }
 
-/*
- * A buffer for a whole burst, in few large pieces; NULL without memory. What is
- * empty is not accounted: the peer's inbox has a bound of its own.
- */
+/* A buffer for a whole burst, in few large pieces; NULL without memory. */
 static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
 {
 	bool linear = len <= SKB_MAX_ORDER(0, 0);
@@ -143,8 +156,7 @@ static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
 		skb->data_len = len;
 		skb->len = len;
 	}
-	if (len)
-		skb_set_owner_w(skb, qp->sk);
+	skb_set_owner_w(skb, qp->sk);
 	return skb;
 }
 
@@ -187,7 +199,7 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 			return err;
 		}
 	}
-	accepted(qp, skb->sk ? skb->truesize : 0);
+	accepted(qp, skb->truesize);
 	trace_rxng_tx(qp->ibqp.qp_num, burst);
 	*rxng_skb_pkt(skb) = *burst;
 	rcu_read_lock();
@@ -203,7 +215,7 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 
 /**
  * rxng_tx_burst - send a burst
- * @qp: QP that the caller owns; rxng_tx_room() was true
+ * @qp: QP that the caller owns; there was room for it
  * @burst: what to send; the destination QP is filled in
  * @payload: where its bytes come from; may be NULL when it has none
  * @now: time in nanoseconds

@@ -35,6 +35,9 @@ static void measure(struct rxng_req *r, u64 now)
 static void progress(struct rxng_req *r, u32 n, u64 now)
 {
 	grow_window(r, n);
+	/* Not left behind so far that it would seem to lie ahead. */
+	if (rxng_psn_diff(r->una, r->recover) > 0)
+		r->recover = r->una;
 	measure(r, now);
 	r->retry_left = r->retry_cnt;
 	r->rnr_left = r->rnr_retry;

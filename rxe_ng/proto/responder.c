@@ -80,6 +80,8 @@ static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
 		return RXNG_RESP_DROP;
 	if (pkt->kind == RXNG_KIND_ATOMIC)
 		return RXNG_RESP_ATOMIC_AGAIN;
+	if (!(r->allow & RXNG_ALLOW_READ))
+		return RXNG_RESP_DROP;
 	return same_read(r, *res, pkt) ? RXNG_RESP_READ_AGAIN : RXNG_RESP_DROP;
 }
 

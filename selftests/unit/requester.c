@@ -183,6 +183,19 @@ REQUEST(rxng_req_next__window_after_a_nak)
 	SENDS(WRITE, 0x200, 64);
 }
 
+/* However long ago the last loss was. */
+REQUEST(rxng_req_halve_window__half_a_circle_later)
+{
+	POST(WRITE, 5 * 256, 0);
+	SENDS(WRITE, 0x100, 5);
+	bench->r.recover = 0x101;
+	GIVES(ack(bench, 0x103), PROGRESS);
+	CHECK_EQ(bench->r.recover, 0x104);
+	bench->r.recover = 0x105;
+	GIVES(ack(bench, 0x104), PROGRESS);
+	CHECK_EQ(bench->r.recover, 0x105);
+}
+
 /* Beyond the half of what was too much it grows by one packet a window. */
 REQUEST(rxng_req_next__window_grows)
 {

@@ -292,6 +292,16 @@ RESPONSE(rxng_resp_request__read_of_a_gap)
 	JUDGE(atomic_at(judge, 0x102, VA), DROP);
 }
 
+/* The right was taken back since. */
+RESPONSE(rxng_resp_request__read_again_without_the_right)
+{
+	JUDGE(read_at(judge, 0x100, VA, 1000), EXECUTE);
+	done(judge, 0);
+	JUDGE(read_at(judge, 0x100, VA, 1000), READ_AGAIN);
+	judge->r.allow &= ~RXNG_ALLOW_READ;
+	JUDGE(read_at(judge, 0x100, VA, 1000), DROP);
+}
+
 /* Old ones in between do not count as the gap's end. */
 RESPONSE(rxng_resp_request__duplicates_inside_a_gap)
 {

@@ -801,6 +801,41 @@ TEST_LIMIT(another_cpu_works, 300)
 	}
 }
 
+/*
+ * A QP that is connected to itself: its READ has to be answered while its own
+ * WRITEs wait behind the READ, and fill what it may have under way.
+ */
+TEST_LIMIT(answers_have_room, 300)
+{
+	enum { WRITES = 100 };
+	struct param param = load_param();
+	unsigned int round, i;
+	struct load l;
+
+	param.sq_wr = 1 + WRITES;
+	load_open(&l, &param);
+	CHECK_RC(end_modify_state(&l.pair->a, IBV_QPS_RESET));
+	CHECK_RC(end_modify_state(&l.pair->b, IBV_QPS_RESET));
+	end_connect(&l.pair->a, &l.pair->a);
+	for (round = 0; round < rounds(1); round++) {
+		struct ibv_sge sge = buf_sge(l.local, 0, LOAD_BYTES);
+		struct ibv_send_wr wr[1 + WRITES];
+
+		for (i = 0; i <= WRITES; i++) {
+			wr[i] = send_wr(i ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+					i, &sge, 1,
+					i && i < WRITES ? 0 : IBV_SEND_SIGNALED);
+			wr[i].next = i < WRITES ? &wr[i + 1] : NULL;
+			wr_remote(&wr[i], buf_addr(l.local, 0),
+				  l.local->mr->rkey);
+		}
+		end_send(&l.pair->a, wr);
+		wc_expect(l.pair->a.scq, 0, IBV_WC_SUCCESS);
+		wc_expect(l.pair->a.scq, WRITES, IBV_WC_SUCCESS);
+	}
+	load_close(&l);
+}
+
 /* One device, one connection, a thousand times from nothing. */
 TEST_LIMIT(connect_many_times, 600)
 {
