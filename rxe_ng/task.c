@@ -372,10 +372,12 @@ void rxng_qp_write_space(struct sock *sk)
 /* One after the other of those that the process may use itself. */
 static unsigned int choose_cpu(void)
 {
+	unsigned int here = get_cpu();
 	unsigned int cpu = cpumask_any_and_distribute(current->cpus_ptr,
 						      cpu_online_mask);
 
-	return cpu < nr_cpu_ids ? cpu : raw_smp_processor_id();
+	put_cpu();
+	return cpu < nr_cpu_ids ? cpu : here;
 }
 
 /**
