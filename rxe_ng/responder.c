@@ -395,6 +395,36 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 	return true;
 }
 
+static struct sk_buff *find_asked_again(struct rxng_qp *qp)
+{
+	const struct rxng_reply *reply = &qp->reply;
+	struct sk_buff *skb, *found = NULL;
+
+	spin_lock(&qp->inbox_lock);
+	skb_queue_walk(&qp->requests, skb)
+		if (rxng_resp_asks_again(&reply->res, reply->next,
+					 rxng_skb_pkt(skb)))
+			found = skb;
+	if (found)
+		__skb_unlink(found, &qp->requests);
+	spin_unlock(&qp->inbox_lock);
+	return found;
+}
+
+/* The newest wish counts; a long READ would go on for nothing. */
+static void take_asked_again(struct rxng_qp *qp, u64 now)
+{
+	struct sk_buff *skb;
+
+	if (!qp->reply.active || qp->attr.qp_state == IB_QPS_ERR)
+		return;
+	skb = find_asked_again(qp);
+	if (!skb)
+		return;
+	request(qp, skb, now);
+	consume_skb(skb);
+}
+
 /**
  * rxng_responder_run - take up the requests in the inbox
  * @qp: QP that the caller owns
@@ -405,6 +435,7 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
  */
 void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 {
+	take_asked_again(qp, now);
 	while (qp->attr.qp_state != IB_QPS_ERR) {
 		struct sk_buff *skb;
 

@@ -380,6 +380,24 @@ void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
 }
 
 /**
+ * rxng_resp_asks_again - is the rest of a READ's answer of no use any more?
+ * @res: the READ that is being answered
+ * @next: packet of it that goes next
+ * @pkt: a request that came meanwhile
+ *
+ * Who asks again for what was sent has lost some of it, and drops all that
+ * follows (9.7.5.1.5).
+ *
+ * Return: true when @pkt should be taken up at once.
+ */
+bool rxng_resp_asks_again(const struct rxng_resource *res, u32 next,
+			  const struct rxng_pkt *pkt)
+{
+	return res->kind == RXNG_KIND_READ && pkt->kind == RXNG_KIND_READ &&
+	       ((pkt->psn - res->psn) & RXNG_PSN_MASK) < next;
+}
+
+/**
  * rxng_resp_read_burst - describe the next packets of a READ's response
  * @res: the READ
  * @mtu: path MTU in bytes

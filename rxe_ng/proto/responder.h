@@ -139,6 +139,8 @@ void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,
 		   struct rxng_pkt *pkt);
 void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
 			  struct rxng_pkt *pkt);
+bool rxng_resp_asks_again(const struct rxng_resource *res, u32 next,
+			  const struct rxng_pkt *pkt);
 void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
 			  u32 from, u32 max_pkts, struct rxng_pkt *pkt);
 

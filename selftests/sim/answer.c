@@ -282,6 +282,13 @@ void answer_timer(struct end *e)
 void answer_request(struct end *e, const struct rxng_pkt *pkt,
 		    const u8 *payload)
 {
+	if (!e->error && e->streaming &&
+	    rxng_resp_asks_again(&e->stream, e->stream_from, pkt)) {
+		struct inbox_entry again = { .pkt = *pkt, .payload = payload };
+
+		judge(e, &again);
+		return;
+	}
 	/* Queues have an end, here as in the module. */
 	if (e->inbox_tail - e->inbox_head == MAX_INBOX) {
 		e->peer->faults++;

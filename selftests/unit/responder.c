@@ -292,6 +292,31 @@ RESPONSE(rxng_resp_request__read_of_a_gap)
 	JUDGE(atomic_at(judge, 0x102, VA), DROP);
 }
 
+/* Of a READ whose answer is on its way: what was sent, not what follows. */
+RESPONSE(rxng_resp_asks_again__middle)
+{
+	struct rxng_resource *res;
+	struct rxng_pkt pkt = { .kind = READ, .psn = 0x102 };
+
+	JUDGE(read_at(judge, 0x100, VA, 10 * MTU), EXECUTE);
+	res = done(judge, 0);
+	CHECK(!rxng_resp_asks_again(res, 0, &pkt));
+	CHECK(!rxng_resp_asks_again(res, 2, &pkt));
+	CHECK(rxng_resp_asks_again(res, 3, &pkt));
+	pkt.psn = 0x100;
+	CHECK(rxng_resp_asks_again(res, 1, &pkt));
+	/* The next request, or an older one. */
+	pkt.psn = 0x10a;
+	CHECK(!rxng_resp_asks_again(res, 10, &pkt));
+	pkt.psn = 0xff;
+	CHECK(!rxng_resp_asks_again(res, 10, &pkt));
+	pkt.psn = 0x102;
+	pkt.kind = WRITE;
+	CHECK(!rxng_resp_asks_again(res, 3, &pkt));
+	pkt.kind = ATOMIC;
+	CHECK(!rxng_resp_asks_again(res, 3, &pkt));
+}
+
 /* The right was taken back since. */
 RESPONSE(rxng_resp_request__read_again_without_the_right)
 {
