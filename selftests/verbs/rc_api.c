@@ -302,9 +302,12 @@ TEST(cq_ex_batch)
 
 	ex_open(&x);
 	for (i = 0; i < rounds; i++) {
-		for (n = 0; n < 40; n++)
+		/* A lone message is through when its post returns. */
+		unsigned int posts = i ? 40 : 1;
+
+		for (n = 0; n < posts; n++)
 			ex_post(&x, i);
-		for (n = 0; n < 80;) {
+		for (n = 0; n < 2 * posts;) {
 			ex_start(&x);
 			do {
 				ex_check_fields(&x, i);
@@ -312,7 +315,7 @@ TEST(cq_ex_batch)
 			} while (!ibv_next_poll(x.cqx));
 			ibv_end_poll(x.cqx);
 		}
-		CHECK_EQ(n, 80);
+		CHECK_EQ(n, 2 * posts);
 		if (!ibv_start_poll(x.cqx, &attr)) {
 			if (i)
 				FAIL("a completion that nobody posted");
