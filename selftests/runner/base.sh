@@ -189,7 +189,7 @@ fi
 tc qdisc show | while read -r _ kind _ _ name _; do
 	case $name:$kind in
 	lo:noqueue | eth0:mq | eth0:fq | eth0:fq_codel | eth0:pfifo_fast) continue ;;
-	lo:* | eth0:ingress | eth0:clsact | eth0:netem | eth0:tbf) ;;
+	lo:* | eth0:*) ;;
 	*) continue ;;
 	esac
 	echo "removed: $kind on $name"
