@@ -116,7 +116,6 @@ static void apply_transport(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	if (mask & IB_QP_TIMEOUT) {
 		qp->attr.timeout = attr->timeout;
 		req->timeout = rxng_ack_timeout_ns(attr->timeout);
-		resp->timeout = req->timeout;
 	}
 	if (mask & IB_QP_RETRY_CNT) {
 		qp->attr.retry_cnt = attr->retry_cnt;
@@ -189,7 +188,6 @@ static void reset_responder(struct rxng_qp *qp)
 	resp->mtu = ib_mtu_enum_to_int(IB_MTU_256);
 	resp->allow = 0;
 	resp->depth = 0;
-	resp->timeout = 0;
 	rxng_resp_reset(resp);
 	rxng_ring_retire(&qp->rq, READ_ONCE(qp->rq.shared->producer_index));
 	qp->recv.taken = false;

@@ -202,7 +202,7 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 			run_local(qp);
 			break;
 		case RXNG_REQ_SEND:
-			going = rxng_tx_request_room(qp) &&
+			going = rxng_tx_room(qp, pkt.kind) &&
 				send_one(qp, &pkt, now);
 			break;
 		case RXNG_REQ_IDLE:

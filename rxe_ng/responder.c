@@ -26,7 +26,7 @@ static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 	struct rxng_pkt pkt;
 
 	rxng_resp_ack(&qp->resp, syndrome, psn, &pkt);
-	return (!ack || rxng_tx_room(qp)) &&
+	return (!ack || rxng_tx_room(qp, pkt.kind)) &&
 	       rxng_tx_burst(qp, &pkt, NULL, now) > 0;
 }
 
@@ -320,7 +320,7 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 	case RXNG_RESP_NAK_PSN:
 		rxng_stat_inc(dev, RXNG_STAT_OUT_OF_SEQ_REQUEST);
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
-		rxng_resp_nak_sent(&qp->resp, now);
+		rxng_resp_nak_sent(&qp->resp, qp->req.timeout, now);
 		break;
 	case RXNG_RESP_NAK_INVALID:
 		reject_invalid(qp, now);
@@ -371,7 +371,7 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 	while (reply->active) {
 		int n;
 
-		if (*budget <= 0 || !rxng_tx_room(qp))
+		if (*budget <= 0 || !rxng_tx_room(qp, RXNG_KIND_READ_RESP))
 			return false;
 		if (reply->res.kind == RXNG_KIND_ATOMIC)
 			n = send_atomic_result(qp, now);

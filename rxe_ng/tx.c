@@ -24,9 +24,21 @@ static bool room(struct rxng_qp *qp, u32 limit)
 	return refcount_read(charged) <= limit;
 }
 
+/*
+ * Requests have no more than their window in the queues of this host, also
+ * right after a step back, when packets of the last try are still there.
+ */
+static u32 request_limit(const struct rxng_qp *qp, u32 whole)
+{
+	u32 packet = SKB_TRUESIZE(RXNG_MAX_HDR + MAX_HEADER + qp->req.mtu);
+
+	return min(qp->req.window * packet, whole / 2);
+}
+
 /**
- * rxng_tx_room - may a QP's responder send now?
+ * rxng_tx_room - may a QP send now?
  * @qp: QP that the caller owns
+ * @kind: what it is about to send
  *
  * When it may not, the QP is woken once a quarter of the room is free.
  *
@@ -35,24 +47,12 @@ static bool room(struct rxng_qp *qp, u32 limit)
  * first; and that the peer's completer always takes. So the room of a response
  * always comes free.
  */
-bool rxng_tx_room(struct rxng_qp *qp)
+bool rxng_tx_room(struct rxng_qp *qp, enum rxng_kind kind)
 {
-	return room(qp, READ_ONCE(qp->sk->sk_sndbuf));
-}
+	u32 whole = READ_ONCE(qp->sk->sk_sndbuf);
 
-/**
- * rxng_tx_request_room - may a QP's requester send now?
- * @qp: QP that the caller owns
- *
- * Requests have no more than their window in the queues of this host, also
- * right after a step back, when packets of the last try are still there.
- */
-bool rxng_tx_request_room(struct rxng_qp *qp)
-{
-	u32 packet = SKB_TRUESIZE(RXNG_MAX_HDR + MAX_HEADER + qp->req.mtu);
-
-	return room(qp, min_t(u32, qp->req.window * packet,
-			      READ_ONCE(qp->sk->sk_sndbuf) / 2));
+	return room(qp, rxng_kind_is_request(kind) ? request_limit(qp, whole) :
+						     whole);
 }
 
 static void congested(struct rxng_qp *qp, u64 now)
@@ -125,8 +125,7 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 		struct rxng_pkt pkt;
 		int ret;
 
-		if (i && !(rxng_kind_is_request(burst->kind) ?
-				   rxng_tx_request_room(qp) : rxng_tx_room(qp)))
+		if (i && !rxng_tx_room(qp, burst->kind))
 			break;
 		rxng_pkt_slice(burst, i, qp->req.mtu, &pkt);
 		ret = send_packet(qp, dst, &pkt, payload, now);

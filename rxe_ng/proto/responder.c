@@ -8,7 +8,7 @@ static u32 read_npkts(const struct rxng_resp *r, u32 len)
 
 /**
  * rxng_resp_reset - back to the state of a new QP
- * @r: responder; @mtu, @allow, @depth and @timeout are set by the caller
+ * @r: responder; @mtu, @allow and @depth are set by the caller
  */
 void rxng_resp_reset(struct rxng_resp *r)
 {
@@ -291,17 +291,18 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 /**
  * rxng_resp_nak_sent - the NAK of a gap is on its way
  * @r: responder that gave RXNG_RESP_NAK_PSN
+ * @timeout: the QP's ACK timeout in nanoseconds, 0 without one
  * @now: time in nanoseconds
  *
  * Should it get lost, the peer would wait for its own timer, whose length both
  * ends usually agree on: a quarter of it is more than a round trip.
  */
-void rxng_resp_nak_sent(struct rxng_resp *r, u64 now)
+void rxng_resp_nak_sent(struct rxng_resp *r, u64 timeout, u64 now)
 {
 	u64 wait = RXNG_NAK_WAIT_NS;
 
-	if (r->timeout)
-		wait = max_t(u64, r->timeout / 4, RXNG_MIN_NAK_WAIT_NS);
+	if (timeout)
+		wait = max_t(u64, timeout / 4, RXNG_MIN_NAK_WAIT_NS);
 	r->nak_at = now + wait;
 }
 

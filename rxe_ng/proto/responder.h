@@ -71,7 +71,6 @@ enum rxng_gap {
  * @resid: bytes of it still to come
  * @gap: what the peer was told of the gap at @epsn
  * @gap_psn: PSN that made the NAK; after an RNR NAK the newest that was seen
- * @timeout: the QP's ACK timeout in nanoseconds, set by the caller; 0 without
  * @nak_at: when the NAK of a gap is sent once more, 0 when it is not
  * @next_resource: entry of @resources that is overwritten next
  * @resources: ring of the last READs and atomics
@@ -90,7 +89,6 @@ struct rxng_resp {
 	u32 resid;
 	enum rxng_gap gap;
 	u32 gap_psn;
-	u64 timeout;
 	u64 nak_at;
 	u32 next_resource;
 	struct rxng_resource resources[RXNG_MAX_RESOURCES];
@@ -132,7 +130,7 @@ void rxng_resp_target(const struct rxng_resp *r, const struct rxng_pkt *pkt,
 		      struct rxng_write_target *target);
 struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 				     const struct rxng_pkt *pkt, u64 orig);
-void rxng_resp_nak_sent(struct rxng_resp *r, u64 now);
+void rxng_resp_nak_sent(struct rxng_resp *r, u64 timeout, u64 now);
 bool rxng_resp_timeout(struct rxng_resp *r, u64 now);
 void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt);
 void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,

@@ -25,8 +25,7 @@ class TraceTest(VmTestCase):
     def told(self, event, end):
         """Return what a tracepoint told of an end's QP, without the QP's number."""
         text = self.a.run(["cat", f"{TRACING}/trace"], check=True).stdout
-        qpn = end if isinstance(end, int) else end.ends[0]["qpn"]
-        return re.findall(rf" rxng_{event}: qpn=0x{qpn:06x} (.*)", text)
+        return re.findall(rf" rxng_{event}: qpn=0x{end.ends[0]['qpn']:06x} (.*)", text)
 
     def connect(self, **arguments):
         """Connect the two."""

@@ -255,7 +255,7 @@ static void judge(struct end *e, const struct inbox_entry *entry)
 		break;
 	case RXNG_RESP_NAK_PSN:
 		send_ack(e, RXNG_AETH_NAK | RXNG_NAK_PSN, e->resp.epsn);
-		rxng_resp_nak_sent(&e->resp, e->w->now);
+		rxng_resp_nak_sent(&e->resp, e->plan->timeout, e->w->now);
 		break;
 	case RXNG_RESP_NAK_INVALID:
 		broken(e->w, "%c: a valid request was found invalid",

@@ -43,7 +43,6 @@ void end_setup(struct world *w, u8 me)
 	e->resp.allow = RXNG_ALLOW_WRITE | RXNG_ALLOW_READ |
 			RXNG_ALLOW_ATOMIC;
 	e->resp.depth = plan->depth;
-	e->resp.timeout = plan->timeout;
 	rxng_resp_reset(&e->resp);
 	rxng_resp_start(&e->resp, w->plan.side[!me].first_psn);
 

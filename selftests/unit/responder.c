@@ -227,10 +227,9 @@ RESPONSE(rxng_resp_request__gap_again)
 /* Told once more after a quarter of the peer's time, then never again. */
 RESPONSE(rxng_resp_timeout__nak_is_lost)
 {
-	judge->r.timeout = 400000000;
 	CHECK(!rxng_resp_timeout(&judge->r, 1));
 	SEND_ONLY(0x101, NAK_PSN);
-	rxng_resp_nak_sent(&judge->r, 7);
+	rxng_resp_nak_sent(&judge->r, 400000000, 7);
 	CHECK_EQ(judge->r.nak_at, 100000007);
 	CHECK(!rxng_resp_timeout(&judge->r, 100000006));
 	SEND_ONLY(0x102, DROP);
@@ -239,14 +238,14 @@ RESPONSE(rxng_resp_timeout__nak_is_lost)
 	CHECK_EQ(judge->r.nak_at, 0);
 	/* The next NAK has its own. */
 	SEND_ONLY(0x101, NAK_PSN);
-	rxng_resp_nak_sent(&judge->r, 8);
+	rxng_resp_nak_sent(&judge->r, 400000000, 8);
 	CHECK(rxng_resp_timeout(&judge->r, 100000008));
 }
 
 RESPONSE(rxng_resp_timeout__gap_ended)
 {
 	SEND_ONLY(0x101, NAK_PSN);
-	rxng_resp_nak_sent(&judge->r, 0);
+	rxng_resp_nak_sent(&judge->r, 0, 0);
 	TAKE(0x100);
 	CHECK_EQ(judge->r.nak_at, 0);
 	CHECK(!rxng_resp_timeout(&judge->r, ~0ull));
@@ -256,7 +255,7 @@ RESPONSE(rxng_resp_timeout__gap_ended)
 RESPONSE(rxng_resp_timeout__not_ready_since)
 {
 	SEND_ONLY(0x101, NAK_PSN);
-	rxng_resp_nak_sent(&judge->r, 0);
+	rxng_resp_nak_sent(&judge->r, 0, 0);
 	SEND_ONLY(0x100, EXECUTE);
 	rxng_resp_not_ready(&judge->r, &judge->pkt);
 	CHECK(!rxng_resp_timeout(&judge->r, ~0ull));
@@ -266,11 +265,9 @@ RESPONSE(rxng_resp_timeout__not_ready_since)
 RESPONSE(rxng_resp_timeout__bounds)
 {
 	SEND_ONLY(0x101, NAK_PSN);
-	judge->r.timeout = 0;
-	rxng_resp_nak_sent(&judge->r, 1);
+	rxng_resp_nak_sent(&judge->r, 0, 1);
 	CHECK_EQ(judge->r.nak_at, 1 + RXNG_NAK_WAIT_NS);
-	judge->r.timeout = 4096;
-	rxng_resp_nak_sent(&judge->r, 1);
+	rxng_resp_nak_sent(&judge->r, 4096, 1);
 	CHECK_EQ(judge->r.nak_at, 1 + RXNG_MIN_NAK_WAIT_NS);
 	rxng_resp_start(&judge->r, 5);
 	CHECK(!rxng_resp_timeout(&judge->r, ~0ull));

@@ -85,7 +85,6 @@ void end_destroy(struct end *end)
 		CHECK_RC(ibv_destroy_comp_channel(end->channel));
 }
 
-/* Wait for a completion event, which has to be of CQ @want. */
 void end_take_event_(struct end *end, struct ibv_cq *want)
 {
 	struct ibv_cq *cq;

@@ -180,9 +180,10 @@ void wc_none_(struct ibv_cq *cq);
 #define wc_expect_long(...) AT(wc_expect_long_(__VA_ARGS__))
 #define wc_none(...) AT(wc_none_(__VA_ARGS__))
 
-/* A signalled empty message from one end to the other, and its receipt. */
+/* Wait for a completion event, which has to be of CQ @want. */
 void end_take_event_(struct end *end, struct ibv_cq *want);
 #define end_take_event(...) AT(end_take_event_(__VA_ARGS__))
+/* A signalled empty message from one end to the other, and its receipt. */
 void end_ping_(struct end *from, struct end *to);
 #define end_ping(...) AT(end_ping_(__VA_ARGS__))
 
