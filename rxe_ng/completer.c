@@ -7,7 +7,7 @@ static void fail(struct rxng_qp *qp)
 {
 	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
 
-	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_LOCAL_ERR);
+	rxng_qp_count(qp, RXNG_STAT_LOCAL_ERR, 1);
 	rxng_req_fail(&qp->req, wqe, RXNG_WC_LOC_PROT_ERR);
 }
 
@@ -20,6 +20,17 @@ static void open_target(struct rxng_qp *qp, u32 offset,
 			 send->w.num_sge, IB_ACCESS_LOCAL_WRITE, offset);
 }
 
+/* All of a READ is there: its buffer's key ends with it, if that was asked. */
+static int invalidate_after(struct rxng_qp *qp, u32 end)
+{
+	const struct rxng_send *send = rxng_qp_send(qp, qp->req.una_idx);
+
+	if (send->w.opcode != RXNG_WR_RDMA_READ_WITH_INV ||
+	    end != send->w.length)
+		return 0;
+	return rxng_mr_invalidate(&qp->ibqp, send->key, false);
+}
+
 static void place_read(struct rxng_qp *qp, const struct sk_buff *skb,
 		       const struct rxng_pkt *pkt, u32 offset, u64 now)
 {
@@ -28,8 +39,10 @@ static void place_read(struct rxng_qp *qp, const struct sk_buff *skb,
 
 	open_target(qp, offset, &target);
 	err = rxng_cursor_write_skb(&target, skb, 0, pkt->payload_len);
-	rxng_cursor_end(&target);
-	if (err)
+	err = rxng_qp_end_copy(qp, &target, err);
+	if (err == -EAGAIN)
+		return;
+	if (err || invalidate_after(qp, offset + pkt->payload_len))
 		fail(qp);
 	else
 		rxng_req_answered(&qp->req, pkt->npkts, now);
@@ -44,7 +57,9 @@ static void place_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 
 	open_target(qp, 0, &target);
 	err = rxng_cursor_write(&target, &orig, sizeof(orig));
-	rxng_cursor_end(&target);
+	err = rxng_qp_end_copy(qp, &target, err);
+	if (err == -EAGAIN)
+		return;
 	if (err)
 		fail(qp);
 	else
@@ -60,15 +75,15 @@ static void count_failure(struct rxng_qp *qp)
 		stat = RXNG_STAT_RETRY_EXCEEDED;
 	else if (wqe->status == RXNG_WC_RNR_RETRY_EXC_ERR)
 		stat = RXNG_STAT_RNR_RETRY_EXCEEDED;
-	rxng_stat_inc(rxng_qp_dev(qp), stat);
+	rxng_qp_count(qp, stat, 1);
 }
 
 static void note_retry(struct rxng_qp *qp, bool rnr)
 {
 	const struct rxng_req *req = &qp->req;
 
-	rxng_stat_inc(rxng_qp_dev(qp),
-		      rnr ? RXNG_STAT_RX_RNR : RXNG_STAT_RETRANSMIT);
+	rxng_qp_count(qp,
+		      rnr ? RXNG_STAT_RX_RNR : RXNG_STAT_RETRANSMIT, 1);
 	trace_rxng_retry(qp->ibqp.qp_num, req->una, rnr, req->retry_left,
 			 req->rnr_left);
 }
@@ -89,16 +104,17 @@ static void respond(struct rxng_qp *qp, enum rxng_comp_verdict verdict)
 	rxng_requester_retire(qp);
 }
 
-static void response(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
+/* @skb: what has the payload of a READ's response; NULL for others. */
+static void response(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+		     const struct sk_buff *skb, u64 now)
 {
-	const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
 	enum rxng_comp_verdict verdict;
 	u32 offset;
 
 	trace_rxng_rx(qp->ibqp.qp_num, pkt);
 	if (pkt->kind == RXNG_KIND_ACK &&
 	    pkt->syndrome == (RXNG_AETH_NAK | RXNG_NAK_PSN))
-		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_RX_NAK_SEQ);
+		rxng_qp_count(qp, RXNG_STAT_RX_NAK_SEQ, 1);
 	verdict = rxng_req_response(&qp->req, pkt, now, &offset);
 	if (verdict == RXNG_COMP_READ)
 		place_read(qp, skb, pkt, offset, now);
@@ -116,13 +132,20 @@ static void response(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
 {
 	struct sk_buff *skb;
+	struct rxng_pkt ack;
 
 	while (*budget > 0 && (skb = rxng_qp_dequeue(qp, &qp->responses))) {
 		if (qp->attr.qp_state != IB_QPS_ERR)
-			response(qp, skb, now);
-		consume_skb(skb);
+			response(qp, rxng_skb_pkt(skb), skb, now);
 		(*budget)--;
+		if (rxng_qp_stands_still(qp)) {
+			rxng_qp_requeue(qp, &qp->responses, skb);
+			return;
+		}
+		rxng_skb_done(skb);
 	}
+	if (rxng_qp_take_ack(qp, &ack) && qp->attr.qp_state != IB_QPS_ERR)
+		response(qp, &ack, NULL, now);
 }
 
 /**
@@ -137,7 +160,11 @@ void rxng_completer_timer(struct rxng_qp *qp, u64 now)
 	u32 here = refcount_read(&qp->sk->sk_wmem_alloc) - 1;
 	/* In order: not all that was sent before the requester's last has left. */
 	bool local = here > qp->charged - qp->charged_req;
+	enum rxng_comp_verdict verdict;
 
-	if (qp->attr.qp_state != IB_QPS_ERR)
-		respond(qp, rxng_req_timeout(&qp->req, now, local));
+	if (qp->attr.qp_state == IB_QPS_ERR)
+		return;
+	verdict = rxng_req_timeout(&qp->req, now, local);
+	if (verdict != RXNG_COMP_DROP)
+		respond(qp, verdict);
 }

@@ -3,8 +3,8 @@
  * Completion queues. Their handlers run from rxng_cq_deliver(), with no lock
  * held. That a handler never runs after rxng_destroy_cq() is the queue pairs'
  * doing: the core refuses to destroy a CQ that a QP feeds, and a QP's destroy
- * waits for its tasklet and for system calls on it, which is where
- * rxng_cq_deliver() is called.
+ * waits for its tasklet, for system calls on it and, by rxng_cq_settle(), for
+ * the CQ's timer, which is where rxng_cq_deliver() is called.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -23,6 +23,15 @@
 #define USER_WC_GRH 0x1
 #define USER_WC_WITH_IMM 0x2
 #define USER_WC_WITH_INV 0x8
+
+/*
+ * Of a datagram the service level says what kind of packet it came in, as
+ * adapters have it: there is no other field for the flag that annex A17.4.5.1
+ * wants. Bit 3: with a UDP header; below it the kind of the IP header.
+ */
+#define USER_SL_UDP 0x8
+#define USER_SL_IPV6 0x1
+#define USER_SL_IPV4 0x2
 
 /* Status and opcode need no conversion: these are the values of user space. */
 static_assert(IB_WC_LOC_PROT_ERR == 4);
@@ -73,6 +82,14 @@ static bool has_room(struct rxng_cq *cq)
 	return unconsumed(cq) < cq->ring.mask;
 }
 
+static u8 user_sl(const struct ib_wc *wc)
+{
+	if (!(wc->wc_flags & IB_WC_WITH_NETWORK_HDR_TYPE))
+		return wc->sl;
+	return USER_SL_UDP | (wc->network_hdr_type == RDMA_NETWORK_IPV6 ?
+				      USER_SL_IPV6 : USER_SL_IPV4);
+}
+
 static void write_cqe(struct rxng_cqe *cqe, const struct ib_wc *wc)
 {
 	u32 flags = 0;
@@ -96,10 +113,43 @@ static void write_cqe(struct rxng_cqe *cqe, const struct ib_wc *wc)
 		.wc_flags = flags,
 		.pkey_index = wc->pkey_index,
 		.slid = wc->slid,
-		.sl = wc->sl,
+		.sl = user_sl(wc),
 		.dlid_path_bits = wc->dlid_path_bits,
 		.port_num = wc->port_num,
 	};
+}
+
+/* An event for all completions that came; the consumer has to arm again. */
+static void notify(struct rxng_cq *cq)
+{
+	cq->armed = 0;
+	cq->held = 0;
+	set_bit(RXNG_CQ_PENDING_COMP, &cq->pending);
+}
+
+/* A completion came that an event is due for: now, or with others. */
+static void notify_moderately(struct rxng_cq *cq)
+{
+	if (++cq->held >= cq->max_held || !cq->max_held_us)
+		notify(cq);
+	else if (cq->held == 1)
+		hrtimer_start(&cq->timer,
+			      ns_to_ktime(cq->max_held_us * NSEC_PER_USEC),
+			      HRTIMER_MODE_REL_SOFT);
+}
+
+static enum hrtimer_restart timer_fired(struct hrtimer *timer)
+{
+	struct rxng_cq *cq = container_of(timer, struct rxng_cq, timer);
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	/* Not when it was started anew, for later completions, meanwhile. */
+	if (cq->held && !hrtimer_is_queued(timer))
+		notify(cq);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	rxng_cq_deliver(cq);
+	return HRTIMER_NORESTART;
 }
 
 static void add(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
@@ -115,10 +165,8 @@ static void add(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited)
 
 	if (cq->armed == IB_CQ_NEXT_COMP ||
 	    (cq->armed == IB_CQ_SOLICITED &&
-	     (solicited || wc->status != IB_WC_SUCCESS))) {
-		cq->armed = 0;
-		set_bit(RXNG_CQ_PENDING_COMP, &cq->pending);
-	}
+	     (solicited || wc->status != IB_WC_SUCCESS)))
+		notify_moderately(cq);
 }
 
 /**
@@ -179,12 +227,12 @@ u32 rxng_cq_backlog(struct rxng_cq *cq)
 
 /**
  * rxng_cq_deliver - report to the consumer what there is to report
- * @cq: CQ that the caller's QP feeds
+ * @cq: CQ
  *
  * The handlers may poll, arm and post, and so may run other QPs.
  *
- * Context: softirq or process; the caller keeps a QP that feeds @cq from being
- * destroyed, and holds no lock and no reference on a memory region.
+ * Context: softirq or process; the caller keeps @cq, or a QP that feeds it,
+ * from being destroyed, and holds no lock and no reference on a memory region.
  */
 void rxng_cq_deliver(struct rxng_cq *cq)
 {
@@ -207,6 +255,28 @@ void rxng_cq_deliver(struct rxng_cq *cq)
 
 		ibcq->event_handler(&event, ibcq->cq_context);
 	}
+}
+
+/**
+ * rxng_cq_settle - report what the moderation holds back, and stop its timer
+ * @cq: CQ that a QP has fed until now
+ *
+ * A kernel consumer may free what its handlers use once the last QP is gone,
+ * before it destroys the CQ.
+ *
+ * Context: process, may sleep; no completions of that QP come any more.
+ */
+void rxng_cq_settle(struct rxng_cq *cq)
+{
+	/* First, so that one that another QP starts from now on stays. */
+	hrtimer_cancel(&cq->timer);
+	spin_lock_irq(&cq->lock);
+	if (cq->held)
+		notify(cq);
+	spin_unlock_irq(&cq->lock);
+	local_bh_disable();
+	rxng_cq_deliver(cq);
+	local_bh_enable();
 }
 
 /* A ring for @cqe completions, and the answer that says where to map it. */
@@ -258,11 +328,13 @@ int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	if (!attr->cqe || attr->cqe > RXNG_MAX_CQE ||
 	    attr->comp_vector >= ibcq->device->num_comp_vectors)
 		return -EINVAL;
-	if (!rxng_take(&dev->num_cq, RXNG_MAX_CQ))
+	if (!rxng_take(&dev->num_cq, RXNG_MAX_CQ, &ibcq->res))
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
 	mutex_init(&cq->resizing);
+	hrtimer_setup(&cq->timer, timer_fired, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
 	err = create_ring(&cq->ring, attr->cqe, attrs ? attrs->context : NULL,
 			  attrs ? &attrs->driver_udata : NULL);
 	if (err)
@@ -271,7 +343,7 @@ int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 	return 0;
 
 err_count:
-	atomic_dec(&dev->num_cq);
+	rxng_give(&dev->num_cq, &ibcq->res);
 	return err;
 }
 
@@ -287,18 +359,11 @@ int rxng_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct rxng_cq *cq = to_rxng_cq(ibcq);
 
+	hrtimer_cancel(&cq->timer);
 	rxng_ring_destroy(&cq->ring);
 	mutex_destroy(&cq->resizing);
-	atomic_dec(&to_rxng_dev(ibcq->device)->num_cq);
+	rxng_give(&to_rxng_dev(ibcq->device)->num_cq, &ibcq->res);
 	return 0;
-}
-
-static void copy_slots(struct rxng_ring *to, u32 dst,
-		       const struct rxng_ring *from, u32 src, u32 num)
-{
-	while (num--)
-		memcpy(rxng_ring_slot(to, dst++), rxng_ring_slot(from, src++),
-		       1ul << to->shift);
 }
 
 /*
@@ -326,7 +391,7 @@ static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 		pushed = cq->pushed;
 		spin_unlock_irq(&cq->lock);
 
-		copy_slots(to, moved, from, next, left);
+		rxng_ring_copy(to, moved, from, next, left);
 		next += left;
 		moved += left;
 		cond_resched();
@@ -339,7 +404,7 @@ static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 			moved = 0;
 		}
 	}
-	copy_slots(to, moved, from, next, left);
+	rxng_ring_copy(to, moved, from, next, left);
 	moved += left;
 
 	look_at_consumer(cq);
@@ -388,6 +453,31 @@ int rxng_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 unlock:
 	mutex_unlock(&cq->resizing);
 	return err;
+}
+
+/**
+ * rxng_modify_cq - let an event wait for more completions
+ * @ibcq: CQ
+ * @count: completions that bring an event
+ * @period_us: microseconds after which fewer bring one too
+ *
+ * Only completions count that would have brought an event of their own, as the
+ * consumer armed the CQ. With one of both 0 each brings one. Those that wait
+ * when this is called are reported at once.
+ *
+ * Return: 0.
+ * Context: process.
+ */
+int rxng_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
+{
+	struct rxng_cq *cq = to_rxng_cq(ibcq);
+
+	spin_lock_irq(&cq->lock);
+	cq->max_held = count;
+	cq->max_held_us = period_us;
+	spin_unlock_irq(&cq->lock);
+	rxng_cq_settle(cq);
+	return 0;
 }
 
 /**

@@ -3,6 +3,7 @@
 #ifndef RXNG_CQ_H
 #define RXNG_CQ_H
 
+#include <linux/hrtimer.h>
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 
@@ -15,7 +16,7 @@
 /**
  * struct rxng_cq - a completion queue
  * @ibcq: the core's part; its cqe is the capacity of @ring
- * @lock: protects all but @ibcq and @pending. Interrupts are off while it is
+ * @lock: protects all but @ibcq, @timer and @pending. Interrupts are off while it is
  *	held, since a kernel consumer may poll anywhere; innermost lock.
  * @resizing: held across rxng_resize_cq(); outside of @lock
  * @ring: completions; slots hold struct rxng_cqe for a process and struct
@@ -24,6 +25,10 @@
  *	meant, of a kernel consumer its own index
  * @pushed: completions ever added
  * @armed: what wakes the consumer next: 0, IB_CQ_SOLICITED or IB_CQ_NEXT_COMP
+ * @max_held: completions that bring an event (moderation); 0 or 1: each
+ * @max_held_us: microseconds after which fewer bring one; 0: no moderation
+ * @held: completions whose event is held back
+ * @timer: reports them when no more come
  * @overflowed: a completion found no room; nothing is added any more
  * @pending: RXNG_CQ_PENDING_* that rxng_cq_deliver() has yet to report
  */
@@ -35,6 +40,10 @@ struct rxng_cq {
 	u32 consumer;
 	u32 pushed;
 	u8 armed;
+	u16 max_held;
+	u16 max_held_us;
+	u16 held;
+	struct hrtimer timer;
 	bool overflowed;
 	unsigned long pending;
 };
@@ -46,6 +55,7 @@ static inline struct rxng_cq *to_rxng_cq(struct ib_cq *ibcq)
 
 int rxng_cq_push(struct rxng_cq *cq, const struct ib_wc *wc, bool solicited);
 void rxng_cq_deliver(struct rxng_cq *cq);
+void rxng_cq_settle(struct rxng_cq *cq);
 u32 rxng_cq_backlog(struct rxng_cq *cq);
 
 /**
@@ -66,6 +76,7 @@ int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 int rxng_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata);
 int rxng_resize_cq(struct ib_cq *ibcq, unsigned int cqe,
 		   struct ib_udata *udata);
+int rxng_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us);
 int rxng_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc);
 int rxng_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 

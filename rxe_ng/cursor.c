@@ -30,6 +30,22 @@ void rxng_cursor_init(struct rxng_cursor *cur, struct rxng_dev *dev,
 }
 
 /**
+ * rxng_cursor_init_remote - stand some bytes into what a peer's request names
+ * @cur: cursor; to be ended with rxng_cursor_end()
+ * @ibqp: QP that the request came to
+ * @sge: address, length and rkey; outlives the cursor
+ * @access: IB_ACCESS_REMOTE_* rights that it must give
+ * @offset: where to stand; at most the length
+ */
+void rxng_cursor_init_remote(struct rxng_cursor *cur, const struct ib_qp *ibqp,
+			     const struct rxng_sge *sge, u32 access, u32 offset)
+{
+	rxng_cursor_init(cur, to_rxng_dev(ibqp->device), ibqp->pd, sge, 1,
+			 access, offset);
+	cur->qp = ibqp;
+}
+
+/**
  * rxng_cursor_init_inline - stand some bytes into inline data
  * @cur: cursor; to be ended with rxng_cursor_end()
  * @data: the data, which outlives the cursor
@@ -50,6 +66,16 @@ static void next_sge(struct rxng_cursor *cur)
 	cur->idx++;
 }
 
+static struct rxng_mr *look_up(const struct rxng_cursor *cur,
+			       const struct rxng_sge *sge)
+{
+	if (cur->qp)
+		return rxng_mr_get_remote(cur->qp, sge->lkey, sge->addr,
+					  sge->length, cur->access);
+	return rxng_mr_get(cur->dev, cur->pd, sge->lkey, sge->addr,
+			   sge->length, cur->access);
+}
+
 /* The region of the current entry; entries without bytes need none. */
 static struct rxng_mr *here(struct rxng_cursor *cur, u32 *room)
 {
@@ -63,9 +89,7 @@ static struct rxng_mr *here(struct rxng_cursor *cur, u32 *room)
 	sge = &cur->sge[cur->idx];
 	*room = sge->length - cur->offset;
 	if (!cur->mr) {
-		struct rxng_mr *mr = rxng_mr_get(cur->dev, cur->pd, sge->lkey,
-						 sge->addr, sge->length,
-						 cur->access);
+		struct rxng_mr *mr = look_up(cur, sge);
 
 		if (IS_ERR(mr))
 			return mr;
@@ -80,13 +104,18 @@ static int copy(struct rxng_cursor *cur, void *buf, u32 len,
 	while (len) {
 		struct rxng_mr *mr;
 		u32 room, n;
+		int err;
 
 		mr = here(cur, &room);
 		if (IS_ERR(mr))
 			return PTR_ERR(mr);
 		n = min(room, len);
-		rxng_mr_copy(mr, cur->sge[cur->idx].addr + cur->offset, buf, n,
-			     dir);
+		err = rxng_mr_copy(mr, cur->sge[cur->idx].addr + cur->offset,
+				   buf, n, dir);
+		if (err) {
+			cur->missing = n;
+			return err;
+		}
 		cur->offset += n;
 		buf += n;
 		len -= n;
@@ -100,8 +129,9 @@ static int copy(struct rxng_cursor *cur, void *buf, u32 len,
  * @buf: destination
  * @len: bytes
  *
- * Return: 0, or a negative errno when a key, range, right or the list's length
- * forbids it.
+ * Return: 0; -EAGAIN when a page of memory has to be brought in first, by
+ * rxng_qp_end_copy(), and then all of it has to be copied again; another errno
+ * when a key, range, right or the list's length forbids it.
  * Context: any with bottom halves off.
  */
 int rxng_cursor_read(struct rxng_cursor *cur, void *buf, u32 len)
@@ -150,8 +180,10 @@ int rxng_cursor_write_skb(struct rxng_cursor *cur, const struct sk_buff *skb,
 		err = rxng_mr_from_skb(mr,
 				       cur->sge[cur->idx].addr + cur->offset,
 				       skb, offset, n);
-		if (err)
+		if (err) {
+			cur->missing = n;
 			return err;
+		}
 		cur->offset += n;
 		offset += n;
 		len -= n;

@@ -2,9 +2,11 @@
 #include <linux/ethtool.h>
 #include <linux/etherdevice.h>
 #include <linux/module.h>
+#include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
+#include <rdma/ib_mad.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/ib_verbs.h>
 
@@ -12,10 +14,15 @@
 #include "compat/ops.h"
 #include "cq.h"
 #include "device.h"
+#include "mad.h"
+#include "mcast.h"
 #include "mr.h"
+#include "mw.h"
 #include "net.h"
 #include "pd.h"
 #include "qp.h"
+#include "res.h"
+#include "srq.h"
 #include "stats.h"
 #include "ucontext.h"
 
@@ -23,6 +30,10 @@
 #define VENDOR_ID 0xffffffu
 /* As the core's consumers see an unscheduled host: 4.096 us << 15 = 134 ms. */
 #define CA_ACK_DELAY 15
+
+/* Capabilities that older kernels have no names for. */
+#define CAP_FLUSH_GLOBAL BIT_ULL(38)
+#define CAP_ATOMIC_WRITE BIT_ULL(40)
 
 /* All that stands around the payload of a packet of the longest kind. */
 #define OVERHEAD (sizeof(struct ipv6hdr) + sizeof(struct udphdr) + \
@@ -62,6 +73,22 @@ enum ib_mtu rxng_device_mtu(const struct rxng_dev *dev)
 	return mtu;
 }
 
+static void set_odp_caps(struct ib_odp_caps *caps)
+{
+	const u32 two_sided = IB_ODP_SUPPORT_SEND | IB_ODP_SUPPORT_RECV |
+			      IB_ODP_SUPPORT_SRQ_RECV;
+
+	caps->general_caps = IB_ODP_SUPPORT | IB_ODP_SUPPORT_IMPLICIT;
+	caps->per_transport_caps.rc_odp_caps = two_sided |
+					       IB_ODP_SUPPORT_WRITE |
+					       IB_ODP_SUPPORT_READ |
+					       IB_ODP_SUPPORT_ATOMIC;
+	caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND |
+					       IB_ODP_SUPPORT_RECV |
+					       IB_ODP_SUPPORT_WRITE;
+	caps->per_transport_caps.ud_odp_caps = two_sided;
+}
+
 static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 			struct ib_udata *udata)
 {
@@ -76,12 +103,21 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->sys_image_guid = dev->ibdev.node_guid;
 	attr->vendor_id = VENDOR_ID;
 	attr->device_cap_flags = IB_DEVICE_BAD_PKEY_CNTR |
+				 IB_DEVICE_BAD_QKEY_CNTR |
 				 IB_DEVICE_CURR_QP_STATE_MOD |
 				 IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SYS_IMAGE_GUID |
 				 IB_DEVICE_RC_RNR_NAK_GEN |
-				 IB_DEVICE_MEM_MGT_EXTENSIONS;
-	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG;
+				 IB_DEVICE_SRQ_RESIZE |
+				 IB_DEVICE_MEM_MGT_EXTENSIONS |
+				 IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B |
+				 CAP_ATOMIC_WRITE;
+	/* Older kernels let no process ask for the right. */
+	if (IB_ACCESS_SUPPORTED & RXNG_ACCESS_FLUSH_GLOBAL)
+		attr->device_cap_flags |= CAP_FLUSH_GLOBAL;
+	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_ON_DEMAND_PAGING;
+	set_odp_caps(&attr->odp_caps);
 	attr->page_size_cap = 0xfffff000u;
 	attr->max_mr_size = RXNG_MAX_MR_SIZE;
 	attr->max_qp = RXNG_MAX_QP;
@@ -89,15 +125,24 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	attr->max_send_sge = RXNG_MAX_SGE;
 	attr->max_recv_sge = RXNG_MAX_SGE;
 	attr->max_sge_rd = RXNG_MAX_SGE;
+	attr->max_srq = RXNG_MAX_SRQ;
+	attr->max_srq_wr = RXNG_MAX_SRQ_WR;
+	attr->max_srq_sge = RXNG_MAX_SGE;
 	attr->max_cq = RXNG_MAX_CQ;
 	attr->max_cqe = RXNG_MAX_CQE;
+	attr->cq_caps.max_cq_moderation_count = U16_MAX;
+	attr->cq_caps.max_cq_moderation_period = U16_MAX;
 	attr->max_mr = RXNG_MAX_MR;
+	attr->max_mw = RXNG_MAX_MW;
 	attr->max_pd = RXNG_MAX_PD;
 	attr->max_ah = RXNG_MAX_AH;
 	attr->max_qp_rd_atom = RXNG_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = RXNG_MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = RXNG_MAX_RD_ATOMIC * RXNG_MAX_QP;
 	attr->max_fast_reg_page_list_len = RXNG_MAX_FAST_REG_PAGES;
+	attr->max_mcast_grp = RXNG_MAX_MCAST;
+	attr->max_mcast_qp_attach = RXNG_MAX_MCAST_QP;
+	attr->max_total_mcast_qp_attach = RXNG_MAX_MCAST;
 	attr->max_pkeys = RXNG_MAX_PKEYS;
 	attr->local_ca_ack_delay = CA_ACK_DELAY;
 	/* The CPU's own instructions do it, so it holds for all accesses. */
@@ -136,22 +181,27 @@ static const struct rate *rate_of(u32 mbps)
 	return &rates[i];
 }
 
-/*
- * Asked for each time, since ethtool may change it without an event. Not by
- * ib_get_eth_speed(), which logs a line for each netdev that has no speed.
- */
-static void query_speed(struct net_device *ndev, struct ib_port_attr *attr)
+/* Not by ib_get_eth_speed(), which logs a line for each netdev that has none. */
+static const struct rate *current_rate(struct net_device *ndev)
 {
 	struct ethtool_link_ksettings link = {};
-	const struct rate *rate;
 	u32 mbps = SPEED_UNKNOWN;
 
-	rtnl_lock();
+	ASSERT_RTNL();
 	if (ndev->reg_state == NETREG_REGISTERED && netif_device_present(ndev) &&
 	    !__ethtool_get_link_ksettings(ndev, &link))
 		mbps = link.base.speed;
+	return rate_of(mbps == (u32)SPEED_UNKNOWN ? 0 : mbps);
+}
+
+/* Asked for each time, since ethtool may change it without an event. */
+static void query_speed(struct net_device *ndev, struct ib_port_attr *attr)
+{
+	const struct rate *rate;
+
+	rtnl_lock();
+	rate = current_rate(ndev);
 	rtnl_unlock();
-	rate = rate_of(mbps == (u32)SPEED_UNKNOWN ? 0 : mbps);
 	attr->active_speed = rate->speed;
 	attr->active_width = rate->width;
 }
@@ -179,7 +229,8 @@ static int query_port(struct ib_device *ibdev, u32 port,
 	attr->pkey_tbl_len = RXNG_MAX_PKEYS;
 	attr->max_msg_sz = RXNG_MAX_MSG_SIZE;
 	attr->max_vl_num = 1;
-	attr->bad_pkey_cntr = rxng_stat_sum(dev, RXNG_STAT_RX_BAD_PKEY);
+	attr->bad_pkey_cntr = rxng_stat_total(dev, RXNG_STAT_RX_BAD_PKEY);
+	attr->qkey_viol_cntr = rxng_stat_total(dev, RXNG_STAT_RX_BAD_QKEY);
 	query_speed(dev->ndev, attr);
 	return 0;
 }
@@ -187,9 +238,8 @@ static int query_port(struct ib_device *ibdev, u32 port,
 static int get_port_immutable(struct ib_device *ibdev, u32 port,
 			      struct ib_port_immutable *immutable)
 {
-	/* Neither MADs nor a CM: they need QP 1, which is a datagram QP. */
-	immutable->core_cap_flags = RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP |
-				    RDMA_CORE_CAP_ETH_AH;
+	immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 	immutable->gid_tbl_len = RXNG_GID_TABLE_LEN;
 	immutable->pkey_tbl_len = RXNG_MAX_PKEYS;
 	return 0;
@@ -238,9 +288,15 @@ static void dealloc_driver(struct ib_device *ibdev)
 {
 	struct rxng_dev *dev = to_rxng_dev(ibdev);
 
+	cancel_work_sync(&dev->speed_work);
 	rxng_net_put(dev);
 	WARN_ON(!xa_empty(&dev->mrs));
 	xa_destroy(&dev->mrs);
+	WARN_ON(!xa_empty(&dev->avs));
+	xa_destroy(&dev->avs);
+	WARN_ON(!xa_empty(&dev->counters));
+	xa_destroy(&dev->counters);
+	mutex_destroy(&dev->counter_mutex);
 	free_percpu(dev->stats);
 	netdev_put(dev->ndev, &dev->tracker);
 }
@@ -261,6 +317,15 @@ static const struct ib_device_ops device_ops = {
 	RXNG_OP_REPORT_PORT_EVENT
 	.alloc_hw_port_stats = rxng_alloc_hw_port_stats,
 	.get_hw_stats = rxng_get_hw_stats,
+	RXNG_OP_COUNTER_BIND_QP
+	.counter_dealloc = rxng_counter_dealloc,
+	.counter_alloc_stats = rxng_counter_alloc_stats,
+	.counter_update_stats = rxng_counter_update_stats,
+	.fill_res_qp_entry = rxng_fill_res_qp_entry,
+	.fill_res_qp_entry_raw = rxng_fill_res_qp_entry_raw,
+	.fill_res_cq_entry = rxng_fill_res_cq_entry,
+	.fill_res_mr_entry = rxng_fill_res_mr_entry,
+	RXNG_OP_FILL_RES_SRQ
 
 	.alloc_ucontext = rxng_alloc_ucontext,
 	.dealloc_ucontext = rxng_dealloc_ucontext,
@@ -279,6 +344,7 @@ static const struct ib_device_ops device_ops = {
 	RXNG_OP_CREATE_CQ,
 	RXNG_OP_RESIZE_CQ,
 	.destroy_cq = rxng_destroy_cq,
+	.modify_cq = rxng_modify_cq,
 	.poll_cq = rxng_poll_cq,
 	.req_notify_cq = rxng_req_notify_cq,
 
@@ -288,6 +354,16 @@ static const struct ib_device_ops device_ops = {
 	.alloc_mr = rxng_alloc_mr,
 	.map_mr_sg = rxng_map_mr_sg,
 	.dereg_mr = rxng_dereg_mr,
+	.advise_mr = rxng_advise_mr,
+	RXNG_OP_REG_USER_MR_DMABUF,
+	.alloc_mw = rxng_alloc_mw,
+	.dealloc_mw = rxng_dealloc_mw,
+
+	.create_srq = rxng_create_srq,
+	.modify_srq = rxng_modify_srq,
+	.query_srq = rxng_query_srq,
+	.destroy_srq = rxng_destroy_srq,
+	.post_srq_recv = rxng_post_srq_recv,
 
 	.create_qp = rxng_create_qp,
 	.modify_qp = rxng_modify_qp,
@@ -295,11 +371,17 @@ static const struct ib_device_ops device_ops = {
 	.destroy_qp = rxng_destroy_qp,
 	.post_send = rxng_post_send,
 	.post_recv = rxng_post_recv,
+	.attach_mcast = rxng_attach_mcast,
+	.detach_mcast = rxng_detach_mcast,
+
+	.process_mad = rxng_process_mad,
 
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, rxng_ucontext, ibuc),
 	INIT_RDMA_OBJ_SIZE(ib_pd, rxng_pd, ibpd),
 	INIT_RDMA_OBJ_SIZE(ib_ah, rxng_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_mw, rxng_mw, ibmw),
 	INIT_RDMA_OBJ_SIZE(ib_cq, rxng_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_srq, rxng_srq, ibsrq),
 	INIT_RDMA_OBJ_SIZE(ib_qp, rxng_qp, ibqp),
 };
 
@@ -319,6 +401,27 @@ static void set_node_guid(struct rxng_dev *dev)
 	addrconf_addr_eui48((u8 *)&dev->ibdev.node_guid, mac);
 }
 
+/*
+ * A port that is down has no speed, and the first one is no news. A work of its
+ * own, since a notifier cannot know which locks of the netdev are held, and its
+ * driver is asked here.
+ */
+static void look_at_speed(struct work_struct *work)
+{
+	struct rxng_dev *dev = container_of(work, struct rxng_dev, speed_work);
+	u32 before = dev->port_mbps;
+
+	if (!ib_device_try_get(&dev->ibdev))
+		return;
+	rtnl_lock();
+	if (dev->port_state == IB_PORT_ACTIVE)
+		dev->port_mbps = current_rate(dev->ndev)->mbps;
+	rtnl_unlock();
+	if (before && dev->port_mbps != before)
+		rxng_dispatch_speed_change(&dev->ibdev);
+	ib_device_put(&dev->ibdev);
+}
+
 static void init_device(struct rxng_dev *dev, struct net_device *ndev)
 {
 	struct ib_device *ibdev = &dev->ibdev;
@@ -328,8 +431,13 @@ static void init_device(struct rxng_dev *dev, struct net_device *ndev)
 	dev->ndev = ndev;
 	netdev_hold(ndev, &dev->tracker, GFP_KERNEL);
 	xa_init(&dev->mrs);
+	xa_init_flags(&dev->avs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	dev->mcast_seed = get_random_u32();
+	mutex_init(&dev->counter_mutex);
+	xa_init_flags(&dev->counters, XA_FLAGS_ALLOC1);
 	INIT_LIST_HEAD(&dev->net_entry);
 	dev->port_state = ib_get_curr_port_state(ndev);
+	INIT_WORK(&dev->speed_work, look_at_speed);
 
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	ibdev->phys_port_cnt = 1;
@@ -386,25 +494,33 @@ err_dealloc:
 	return err;
 }
 
+static void tell_state(struct rxng_dev *dev, enum ib_port_state state)
+{
+	struct ib_event event = {
+		.device = &dev->ibdev,
+		.element.port_num = 1,
+		.event = state == IB_PORT_ACTIVE ? IB_EVENT_PORT_ACTIVE :
+						   IB_EVENT_PORT_ERR,
+	};
+
+	if (state == dev->port_state)
+		return;
+	dev->port_state = state;
+	ib_dispatch_event(&event);
+}
+
 /**
- * rxng_device_update_port - tell consumers when the port went up or down
+ * rxng_device_update_port - tell consumers what became of the port
  * @dev: device
+ *
+ * That it went up or down, and another speed on kernels that have an event for
+ * it.
  *
  * Context: RTNL is held, which makes each change one event.
  */
 void rxng_device_update_port(struct rxng_dev *dev)
 {
-	enum ib_port_state state = ib_get_curr_port_state(dev->ndev);
-	struct ib_event event = {
-		.device = &dev->ibdev,
-		.element.port_num = 1,
-	};
-
 	ASSERT_RTNL();
-	if (state == dev->port_state)
-		return;
-	dev->port_state = state;
-	event.event = state == IB_PORT_ACTIVE ? IB_EVENT_PORT_ACTIVE :
-						IB_EVENT_PORT_ERR;
-	ib_dispatch_event(&event);
+	tell_state(dev, ib_get_curr_port_state(dev->ndev));
+	schedule_work(&dev->speed_work);
 }

@@ -3,7 +3,9 @@
 #ifndef RXNG_DEVICE_H
 #define RXNG_DEVICE_H
 
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
 
@@ -20,11 +22,25 @@
  *	sockets are taken
  * @net_entry: in the list of the namespace's devices; RCU
  * @port_state: port state that consumers were told last; protected by RTNL
+ * @port_mbps: likewise the speed, as verbs name it; 0 before the first time; only
+ *	@speed_work writes it
+ * @speed_work: tells consumers of another speed
  * @mrs: memory regions by key index (rxng_key_index()); looked up under RCU
- * @num_qp: QPs that exist, against RXNG_MAX_QP
+ * @avs: address vectors by the number of their handle; looked up under RCU
+ * @next_av: where the search for a free number begins
+ * @gsi: QP 1, RCU; NULL without
+ * @members: multicast members by group, see mcast.c
+ * @mcast_seed: of the hash that chooses among @members
+ * @num_mcast: memberships that exist, against RXNG_MAX_MCAST
+ * @counter_mutex: protects @counters and @gone
+ * @counters: counters of chosen QPs by number
+ * @gone: what counters had counted that are gone
+ * @num_qp: QPs of processes, against RXNG_MAX_QP
+ * @num_srq: likewise SRQs
  * @num_cq: likewise CQs
  * @num_pd: likewise PDs
  * @num_mr: likewise MRs
+ * @num_mw: likewise memory windows
  * @num_ah: likewise AHs
  * @num_ucontext: likewise user contexts
  * @stats: per-CPU counters
@@ -36,11 +52,24 @@ struct rxng_dev {
 	struct net *net;
 	struct list_head net_entry;
 	enum ib_port_state port_state;
+	u32 port_mbps;
+	struct work_struct speed_work;
 	struct xarray mrs;
+	struct xarray avs;
+	u32 next_av;
+	struct rxng_qp *gsi;
+	struct mutex counter_mutex;
+	struct xarray counters;
+	struct rxng_stats gone;
+	struct hlist_head members[RXNG_MCAST_BUCKETS];
+	u32 mcast_seed;
+	atomic_t num_mcast;
 	atomic_t num_qp;
+	atomic_t num_srq;
 	atomic_t num_cq;
 	atomic_t num_pd;
 	atomic_t num_mr;
+	atomic_t num_mw;
 	atomic_t num_ah;
 	atomic_t num_ucontext;
 	struct rxng_stats __percpu *stats;
@@ -53,15 +82,33 @@ static inline struct rxng_dev *to_rxng_dev(struct ib_device *ibdev)
 
 /**
  * rxng_take - count one more object against a limit
- * @count: objects that exist
- * @limit: how many may
+ * @count: objects that processes have
+ * @limit: how many they may have
+ * @res: the object, or the PD that it belongs to. What a kernel consumer makes
+ *	is not counted, so that the CM's objects take nothing off the limit that
+ *	query_device tells
  *
- * Return: true when it was counted; give it back with atomic_dec().
+ * Return: true when it may be made; give it back with rxng_give().
  * Context: any.
  */
-static inline bool rxng_take(atomic_t *count, int limit)
+static inline bool rxng_take(atomic_t *count, int limit,
+			     const struct rdma_restrack_entry *res)
 {
-	return atomic_add_unless(count, 1, limit);
+	return rdma_is_kernel_res(res) || atomic_add_unless(count, 1, limit);
+}
+
+/**
+ * rxng_give - an object that rxng_take() counted is gone
+ * @count: as for rxng_take()
+ * @res: as for rxng_take()
+ *
+ * Context: any.
+ */
+static inline void rxng_give(atomic_t *count,
+			     const struct rdma_restrack_entry *res)
+{
+	if (!rdma_is_kernel_res(res))
+		atomic_dec(count);
 }
 
 /* device.c */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* QPs in ERROR: flushing, and the events that tell the consumer. */
+/* QPs in ERROR and SQE: flushing, and the events that tell the consumer. */
 #include "qp.h"
 
 /**
@@ -36,6 +36,20 @@ void rxng_qp_error(struct rxng_qp *qp)
 }
 
 /**
+ * rxng_qp_send_error - go to SQE: a send of an unreliable QP failed
+ * @qp: QP that the caller owns
+ *
+ * It receives on. What is posted is flushed until the consumer takes the QP
+ * back to RTS (10.3.1, SQE).
+ */
+void rxng_qp_send_error(struct rxng_qp *qp)
+{
+	lockdep_assert_held(&qp->lock);
+	rxng_qp_set_state(qp, IB_QPS_SQE);
+	set_bit(RXNG_WAKE_WORK, &qp->wake);
+}
+
+/**
  * rxng_qp_fatal - go to ERROR for a cause that no completion can tell
  * @qp: QP that the caller owns
  */
@@ -47,10 +61,30 @@ void rxng_qp_fatal(struct rxng_qp *qp)
 	rxng_qp_news(qp, RXNG_NEWS_QP_FATAL);
 }
 
+/*
+ * What is posted to a shared queue is for other QPs: only the request in use
+ * ends here, and the consumer is told that no other will (o11-5.2.5).
+ */
+static bool flush_shared(struct rxng_qp *qp, int *budget)
+{
+	bool any = qp->recv.taken;
+
+	if (any) {
+		rxng_recv_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
+		(*budget)--;
+	}
+	if (!qp->last_wqe)
+		rxng_qp_news(qp, RXNG_NEWS_LAST_WQE);
+	qp->last_wqe = true;
+	return any;
+}
+
 static bool flush_recvs(struct rxng_qp *qp, int *budget)
 {
 	bool any = false;
 
+	if (qp->srq)
+		return flush_shared(qp, budget);
 	while (*budget > 0 &&
 	       (qp->recv.taken || rxng_qp_take_recv(qp) != -ENODATA)) {
 		rxng_recv_complete(qp, IB_WC_WR_FLUSH_ERR, NULL);
@@ -60,7 +94,14 @@ static bool flush_recvs(struct rxng_qp *qp, int *budget)
 	return any;
 }
 
-static bool flush_sends(struct rxng_qp *qp, int *budget)
+/**
+ * rxng_qp_flush_sends - complete posted send requests with a flush error
+ * @qp: QP in ERROR or SQE that the caller owns
+ * @budget: completions that this turn may still write
+ *
+ * Return: whether there was any.
+ */
+bool rxng_qp_flush_sends(struct rxng_qp *qp, int *budget)
 {
 	struct rxng_req *req = &qp->req;
 	bool any = false;
@@ -81,9 +122,7 @@ static bool flush_sends(struct rxng_qp *qp, int *budget)
 		(*budget)--;
 		any = true;
 	}
-	req->una_idx = req->head;
-	req->cur = req->head;
-	req->started = req->head;
+	rxng_req_resume(req);
 	return any;
 }
 
@@ -100,7 +139,7 @@ bool rxng_qp_flush(struct rxng_qp *qp, int *budget)
 {
 	bool any = flush_recvs(qp, budget);
 
-	return flush_sends(qp, budget) || any;
+	return rxng_qp_flush_sends(qp, budget) || any;
 }
 
 static const enum ib_event_type event_of[RXNG_NEWS_COUNT] = {
@@ -109,6 +148,7 @@ static const enum ib_event_type event_of[RXNG_NEWS_COUNT] = {
 	[RXNG_NEWS_QP_FATAL] = IB_EVENT_QP_FATAL,
 	[RXNG_NEWS_QP_REQ_ERR] = IB_EVENT_QP_REQ_ERR,
 	[RXNG_NEWS_QP_ACCESS_ERR] = IB_EVENT_QP_ACCESS_ERR,
+	[RXNG_NEWS_LAST_WQE] = IB_EVENT_QP_LAST_WQE_REACHED,
 };
 
 static void deliver_event(struct rxng_qp *qp, enum ib_event_type type)
@@ -131,7 +171,8 @@ bool rxng_qp_has_news(const struct rxng_qp *qp)
 {
 	return READ_ONCE(qp->news) ||
 	       rxng_cq_pending(to_rxng_cq(qp->ibqp.send_cq)) ||
-	       rxng_cq_pending(to_rxng_cq(qp->ibqp.recv_cq));
+	       rxng_cq_pending(to_rxng_cq(qp->ibqp.recv_cq)) ||
+	       rxng_srq_pending(qp->srq);
 }
 
 /**
@@ -146,6 +187,7 @@ void rxng_qp_deliver(struct rxng_qp *qp)
 
 	rxng_cq_deliver(to_rxng_cq(qp->ibqp.recv_cq));
 	rxng_cq_deliver(to_rxng_cq(qp->ibqp.send_cq));
+	rxng_srq_deliver(qp->srq);
 	if (!READ_ONCE(qp->news))
 		return;
 	for (what = 0; what < RXNG_NEWS_COUNT; what++)

@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "link.h"
+#include "mcast.h"
 
 /* One link at a time: makes "is there one on this netdev?" a valid question. */
 static DEFINE_MUTEX(newlink_mutex);
@@ -131,7 +132,7 @@ static int netdev_event(struct notifier_block *nb, unsigned long event,
 	struct rxng_dev *dev;
 
 	/*
-	 * MTU, speed and name are read from the netdev when somebody asks; GIDs
+	 * MTU and name are read from the netdev when somebody asks; GIDs
 	 * follow addresses in the core; the node GUID stays, since a node's
 	 * identity must not change under its peers.
 	 */
@@ -139,6 +140,7 @@ static int netdev_event(struct notifier_block *nb, unsigned long event,
 	case NETDEV_UP:
 	case NETDEV_DOWN:
 	case NETDEV_CHANGE:
+	case NETDEV_CHANGEMTU:
 	case NETDEV_UNREGISTER:
 		break;
 	default:
@@ -149,14 +151,18 @@ static int netdev_event(struct notifier_block *nb, unsigned long event,
 		return NOTIFY_DONE;
 	if (event == NETDEV_UNREGISTER)
 		ib_unregister_device_queued(&dev->ibdev);
+	else if (event == NETDEV_CHANGEMTU)
+		rxng_mcast_follow_mtu(dev);
 	else
 		rxng_device_update_port(dev);
 	ib_device_put(&dev->ibdev);
 	return NOTIFY_DONE;
 }
 
+/* After the stack, of which it looks at what is left. */
 static struct notifier_block netdev_nb = {
 	.notifier_call = netdev_event,
+	.priority = -1,
 };
 
 static struct rdma_link_ops link_ops = {

@@ -10,6 +10,7 @@
 #include "device.h"
 #include "link.h"
 #include "net.h"
+#include "odp.h"
 #include "qp.h"
 
 #define RIVAL "rdma_rxe"
@@ -60,9 +61,15 @@ static int __init rxng_init(void)
 		goto err_notifier;
 	}
 	rxng_qp_init_table();
-	err = rxng_net_init();
+	err = rxng_fault_init();
 	if (err)
 		goto err_qp_table;
+	err = rxng_odp_init();
+	if (err)
+		goto err_fault;
+	err = rxng_net_init();
+	if (err)
+		goto err_odp;
 	err = rxng_link_init();
 	if (err)
 		goto err_net;
@@ -70,6 +77,10 @@ static int __init rxng_init(void)
 
 err_net:
 	rxng_net_exit();
+err_odp:
+	rxng_odp_exit();
+err_fault:
+	rxng_fault_exit();
 err_qp_table:
 	rxng_qp_exit_table();
 err_notifier:
@@ -82,6 +93,8 @@ static void __exit rxng_exit(void)
 	/* No new link, no event; then all devices, whoever began to end them. */
 	rxng_link_exit();
 	rxng_net_exit();
+	rxng_odp_exit();
+	rxng_fault_exit();
 	rxng_qp_exit_table();
 	unregister_module_notifier(&module_nb);
 }

@@ -7,9 +7,12 @@
 #include "qp.h"
 #include "trace.h"
 
+/* That a region is paged in on demand means nothing to a QP, and does no harm. */
 #define ALLOWED_ACCESS                                                    \
 	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE |                 \
-	 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC)
+	 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC |                \
+	 IB_ACCESS_ON_DEMAND |                                            \
+	 RXNG_ACCESS_FLUSH_GLOBAL | RXNG_ACCESS_FLUSH_PERSISTENT)
 
 static_assert(RXNG_ALLOW_WRITE == (int)IB_ACCESS_REMOTE_WRITE);
 static_assert(RXNG_ALLOW_READ == (int)IB_ACCESS_REMOTE_READ);
@@ -150,6 +153,8 @@ static void apply_attributes(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 		qp->attr.path_mig_state = attr->path_mig_state;
 	if (mask & IB_QP_EN_SQD_ASYNC_NOTIFY)
 		qp->attr.en_sqd_async_notify = attr->en_sqd_async_notify;
+	if (mask & IB_QP_QKEY)
+		qp->attr.qkey = attr->qkey;
 	if (mask & IB_QP_DEST_QPN) {
 		qp->attr.dest_qp_num = attr->dest_qp_num;
 		qp->dqpn = attr->dest_qp_num;
@@ -185,15 +190,20 @@ static void reset_responder(struct rxng_qp *qp)
 {
 	struct rxng_resp *resp = &qp->resp;
 
-	resp->mtu = ib_mtu_enum_to_int(IB_MTU_256);
+	/* A datagram may be as long as any packet. */
+	resp->mtu = resp->service == RXNG_SERVICE_UD ?
+			    RXNG_MAX_PAYLOAD : ib_mtu_enum_to_int(IB_MTU_256);
 	resp->allow = 0;
 	resp->depth = 0;
 	rxng_resp_reset(resp);
-	rxng_ring_retire(&qp->rq, READ_ONCE(qp->rq.shared->producer_index));
+	if (!qp->srq)
+		rxng_ring_retire(&qp->rq,
+				 READ_ONCE(qp->rq.shared->producer_index));
 	qp->recv.taken = false;
 	qp->reply.active = false;
 	qp->ack_pending = false;
 	qp->established = false;
+	qp->last_wqe = false;
 }
 
 /**
@@ -217,6 +227,7 @@ void rxng_qp_reset(struct rxng_qp *qp)
 	reset_responder(qp);
 	rxng_path_drop_route(&qp->path);
 	qp->dqpn = 0;
+	qp->fault.asked = false;
 	qp->blocked_until = 0;
 	qp->congestion_ns = 0;
 	qp->recheck_at = 0;
@@ -229,6 +240,17 @@ static void start_receiving(struct rxng_qp *qp)
 	spin_lock_bh(&qp->inbox_lock);
 	qp->accepting = true;
 	spin_unlock_bh(&qp->inbox_lock);
+}
+
+/*
+ * What was posted while the queue stood still is flushed before it goes on; no
+ * more than fits in, whatever a process adds meanwhile.
+ */
+static void leave_send_error(struct rxng_qp *qp)
+{
+	int budget = qp->req.mask + 1;
+
+	rxng_qp_flush_sends(qp, &budget);
 }
 
 static void enter_state(struct rxng_qp *qp, enum ib_qp_state next)
@@ -246,6 +268,11 @@ static void enter_state(struct rxng_qp *qp, enum ib_qp_state next)
 		start_receiving(qp);
 		break;
 	case IB_QPS_RTS:
+		if (qp->attr.qp_state == IB_QPS_SQE)
+			leave_send_error(qp);
+		/* Completions may have found no room. */
+		if (qp->attr.qp_state == IB_QPS_ERR)
+			return;
 		qp->req.draining = false;
 		qp->attr.sq_draining = 0;
 		qp->attr.en_sqd_async_notify = 0;

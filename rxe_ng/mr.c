@@ -12,9 +12,11 @@
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "mr.h"
+#include "mw.h"
 #include "proto/key.h"
 #include "ucontext.h"
 
@@ -22,12 +24,18 @@
 		       IB_ACCESS_REMOTE_ATOMIC)
 /* What a region may be asked for; that its pages are huge makes no difference. */
 #define SUPPORTED_ACCESS (IB_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS | \
-			  IB_ZERO_BASED | IB_ACCESS_HUGETLB)
+			  IB_ACCESS_MW_BIND | IB_ZERO_BASED | \
+			  RXNG_ACCESS_FLUSH_GLOBAL | IB_ACCESS_HUGETLB | \
+			  IB_ACCESS_ON_DEMAND)
+/* Windows show pages that stay, and huge ones are not paged in as such. */
+#define NOT_ON_DEMAND (IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB)
 
 static int check_access(int access)
 {
 	access &= ~IB_ACCESS_OPTIONAL;
 	if (access & ~SUPPORTED_ACCESS)
+		return -EOPNOTSUPP;
+	if (access & IB_ACCESS_ON_DEMAND && access & NOT_ON_DEMAND)
 		return -EOPNOTSUPP;
 	/* IBTA 10.6.3.1: a peer cannot write what the owner cannot. */
 	if (access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC) &&
@@ -52,8 +60,15 @@ static void set_access(struct rxng_mr *mr, int access)
  * Accesses.
  */
 
-/* A region by its index, whatever its state, with a reference. */
-static struct rxng_mr *find(struct rxng_dev *dev, u32 key)
+/**
+ * rxng_mr_find - a region or window by its index, whatever its state
+ * @dev: device
+ * @key: key; only its index counts
+ *
+ * Return: region with a reference as of rxng_mr_get(), or NULL.
+ * Context: as rxng_mr_get().
+ */
+struct rxng_mr *rxng_mr_find(struct rxng_dev *dev, u32 key)
 {
 	struct rxng_mr *mr;
 
@@ -73,20 +88,44 @@ static struct rxng_mr *find(struct rxng_dev *dev, u32 key)
 	return mr;
 }
 
-static int check(const struct rxng_mr *mr, const struct ib_pd *pd, u32 key,
-		 u64 iova, u64 len, u32 access)
+/*
+ * @ibqp: QP on whose peer's behalf this is, NULL for an access of our own, for
+ * which windows do not exist (10.6.7).
+ */
+static int check(const struct rxng_mr *mr, const struct ib_pd *pd,
+		 const struct ib_qp *ibqp, u32 key, u64 iova, u64 len,
+		 u32 access)
 {
 	u64 offset = iova - mr->iova;
 
 	if (smp_load_acquire(&mr->state) != RXNG_MR_VALID || mr->key != key)
 		return -ENOENT;
-	if (mr->pd != pd)
+	if (mr->mw && !ibqp)
+		return -ENOENT;
+	if (mr->pd != pd || (mr->qpn && mr->qpn != ibqp->qp_num))
 		return -EPERM;
 	if ((mr->access & access) != access)
 		return -EACCES;
 	if (offset > mr->length || len > mr->length - offset)
 		return -ERANGE;
 	return 0;
+}
+
+static struct rxng_mr *get(struct rxng_dev *dev, const struct ib_pd *pd,
+			   const struct ib_qp *ibqp, u32 key, u64 iova, u64 len,
+			   u32 access)
+{
+	struct rxng_mr *mr = rxng_mr_find(dev, key);
+	int err;
+
+	if (!mr)
+		return ERR_PTR(-ENOENT);
+	err = check(mr, pd, ibqp, key, iova, len, access);
+	if (err) {
+		rxng_mr_put(mr);
+		return ERR_PTR(err);
+	}
+	return mr;
 }
 
 /**
@@ -112,17 +151,25 @@ static int check(const struct rxng_mr *mr, const struct ib_pd *pd, u32 key,
 struct rxng_mr *rxng_mr_get(struct rxng_dev *dev, const struct ib_pd *pd,
 			    u32 key, u64 iova, u64 len, u32 access)
 {
-	struct rxng_mr *mr = find(dev, key);
-	int err;
+	return get(dev, pd, NULL, key, iova, len, access);
+}
 
-	if (!mr)
-		return ERR_PTR(-ENOENT);
-	err = check(mr, pd, key, iova, len, access);
-	if (err) {
-		rxng_mr_put(mr);
-		return ERR_PTR(err);
-	}
-	return mr;
+/**
+ * rxng_mr_get_remote - look up what a peer's request names
+ * @ibqp: QP that the request came to
+ * @key: rkey of a region or of a window
+ * @iova: first address
+ * @len: bytes, not zero
+ * @access: IB_ACCESS_REMOTE_* rights that the access needs
+ *
+ * Return: as rxng_mr_get().
+ * Context: as rxng_mr_get().
+ */
+struct rxng_mr *rxng_mr_get_remote(const struct ib_qp *ibqp, u32 key, u64 iova,
+				   u64 len, u32 access)
+{
+	return get(to_rxng_dev(ibqp->device), ibqp->pd, ibqp, key, iova, len,
+		   access);
 }
 
 /**
@@ -137,14 +184,20 @@ void rxng_mr_put(struct rxng_mr *mr)
 		complete(&mr->idle);
 }
 
-/* Kernel address of @iova; cuts @len down to what lies beside it in memory. */
-static void *address(const struct rxng_mr *mr, u64 iova, size_t *len)
+/*
+ * Kernel address of @iova; cuts @len down to what lies beside it in memory.
+ * NULL when the page has to be brought in. RCU read-side section.
+ */
+static void *address(const struct rxng_mr *mr, u64 iova, size_t *len,
+		     bool write)
 {
 	const struct rxng_mr_map *map = &mr->map;
 	u64 offset, page_bytes, in_page;
 
-	if (!map->pages)
+	if (map->linear)
 		return (void *)(uintptr_t)iova;
+	if (map->odp)
+		return rxng_odp_address(map->odp, iova - mr->iova, len, write);
 
 	offset = iova - mr->iova + map->page_offset;
 	page_bytes = 1ull << map->page_shift;
@@ -161,15 +214,24 @@ static void *address(const struct rxng_mr *mr, u64 iova, size_t *len)
  * @len: bytes
  * @dir: which way
  *
+ * Return: 0, or -EAGAIN when a page has to be brought in by rxng_mr_page_in();
+ * some of the bytes may have been copied then.
  * Context: any.
  */
-void rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
-		  enum rxng_mr_dir dir)
+int rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
+		 enum rxng_mr_dir dir)
 {
+	int err = 0;
+
+	rcu_read_lock();
 	while (len) {
 		size_t chunk = len;
-		void *addr = address(mr, iova, &chunk);
+		void *addr = address(mr, iova, &chunk, dir == RXNG_TO_MR);
 
+		if (unlikely(!addr)) {
+			err = -EAGAIN;
+			break;
+		}
 		if (dir == RXNG_TO_MR)
 			memcpy(addr, buf, chunk);
 		else
@@ -178,6 +240,8 @@ void rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
 		buf += chunk;
 		len -= chunk;
 	}
+	rcu_read_unlock();
+	return err;
 }
 
 /**
@@ -188,24 +252,28 @@ void rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
  * @offset: where in the packet's data to begin
  * @len: bytes
  *
- * Return: 0, or -EFAULT when the packet is shorter than that.
+ * Return: 0, -EFAULT when the packet is shorter than that, or -EAGAIN as
+ * rxng_mr_copy().
  * Context: any.
  */
 int rxng_mr_from_skb(struct rxng_mr *mr, u64 iova, const struct sk_buff *skb,
 		     int offset, size_t len)
 {
-	while (len) {
-		size_t chunk = len;
-		void *addr = address(mr, iova, &chunk);
-		int err = skb_copy_bits(skb, offset, addr, chunk);
+	int err = 0;
 
-		if (err)
-			return err;
+	rcu_read_lock();
+	while (len && !err) {
+		size_t chunk = len;
+		void *addr = address(mr, iova, &chunk, true);
+
+		err = likely(addr) ? skb_copy_bits(skb, offset, addr, chunk) :
+				     -EAGAIN;
 		iova += chunk;
 		offset += chunk;
 		len -= chunk;
 	}
-	return 0;
+	rcu_read_unlock();
+	return err;
 }
 
 /**
@@ -222,10 +290,11 @@ int rxng_mr_from_skb(struct rxng_mr *mr, u64 iova, const struct sk_buff *skb,
  */
 bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova)
 {
-	size_t len = sizeof(u64);
+	const struct rxng_mr_map *map = &mr->map;
+	u64 first = map->odp ? map->odp->start : map->page_offset;
 
 	return IS_ALIGNED(iova, sizeof(u64)) &&
-	       IS_ALIGNED((uintptr_t)address(mr, iova, &len), sizeof(u64));
+	       (map->linear || IS_ALIGNED(iova - mr->iova + first, sizeof(u64)));
 }
 
 /**
@@ -235,27 +304,98 @@ bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova)
  * @cmp_swap: compare and swap; else fetch and add
  * @compare: value to compare with
  * @swap_add: value to put in, or to add
+ * @orig: what was there before
  *
  * The processor's own operation, hence atomic against all devices of the
  * host and its programs. Values are in host byte order.
  *
- * Return: what was there before.
+ * Return: 0, or -EAGAIN as rxng_mr_copy(), and then nothing was done.
  * Context: any.
  */
-u64 rxng_mr_atomic(struct rxng_mr *mr, u64 iova, bool cmp_swap, u64 compare,
-		   u64 swap_add)
+int rxng_mr_atomic(struct rxng_mr *mr, u64 iova, bool cmp_swap, u64 compare,
+		   u64 swap_add, u64 *orig)
 {
 	size_t len = sizeof(u64);
-	atomic64_t *addr = address(mr, iova, &len);
+	atomic64_t *addr;
 
-	if (cmp_swap)
-		return atomic64_cmpxchg(addr, compare, swap_add);
-	return atomic64_fetch_add(swap_add, addr);
+	rcu_read_lock();
+	addr = address(mr, iova, &len, true);
+	if (addr)
+		*orig = cmp_swap ? atomic64_cmpxchg(addr, compare, swap_add) :
+				   atomic64_fetch_add(swap_add, addr);
+	rcu_read_unlock();
+	return addr ? 0 : -EAGAIN;
+}
+
+/**
+ * rxng_mr_store - an ATOMIC WRITE: 8 bytes, seen all at once
+ * @mr: region, with a reference from rxng_mr_get_remote() that covers them
+ * @iova: their address, for which rxng_mr_aligned() is true
+ * @value: the bytes as they came
+ *
+ * What was written before it is seen before it (annex A19).
+ *
+ * Return: 0, or -EAGAIN as rxng_mr_copy(), and then nothing was done.
+ * Context: any.
+ */
+int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value)
+{
+	size_t len = sizeof(u64);
+	u64 *addr;
+
+	rcu_read_lock();
+	addr = address(mr, iova, &len, true);
+	if (addr)
+		smp_store_release(addr, value);
+	rcu_read_unlock();
+	return addr ? 0 : -EAGAIN;
+}
+
+/**
+ * rxng_mr_flush - a FLUSH: what peers wrote is seen by all
+ * @ibqp: QP that it came to
+ * @pkt: the request
+ *
+ * Copies are made by the processor, so that a barrier does it. Regions that
+ * would be safe from a loss of power cannot be registered.
+ *
+ * Return: 0, or as rxng_mr_get() says why the range is not the peer's to flush.
+ * Context: softirq, or process with bottom halves off.
+ */
+int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt)
+{
+	struct rxng_mr *mr = rxng_mr_find(to_rxng_dev(ibqp->device), pkt->rkey);
+	bool all = pkt->feth >> RXNG_FETH_LEVEL_SHIFT == RXNG_FLUSH_REGION;
+	int err;
+
+	if (!mr)
+		return -ENOENT;
+	err = check(mr, ibqp->pd, ibqp, pkt->rkey, all ? mr->iova : pkt->va,
+		    all ? 0 : pkt->dma_len, RXNG_ACCESS_FLUSH_GLOBAL);
+	if (pkt->feth & RXNG_FLUSH_PERSISTENT)
+		err = -EACCES;
+	rxng_mr_put(mr);
+	/* Pairs with whatever the program reads the data behind. */
+	smp_mb();
+	return err;
 }
 
 /*
  * Making regions.
  */
+
+/**
+ * rxng_mr_init - begin to set up a region or window
+ * @mr: zeroed
+ * @pd: protection domain
+ */
+void rxng_mr_init(struct rxng_mr *mr, struct ib_pd *pd)
+{
+	mr->ibmr.device = pd->device;
+	mr->pd = pd;
+	refcount_set(&mr->refs, 1);
+	init_completion(&mr->idle);
+}
 
 /* A region that nobody knows of yet. */
 static struct rxng_mr *alloc(struct ib_pd *pd)
@@ -263,22 +403,26 @@ static struct rxng_mr *alloc(struct ib_pd *pd)
 	struct rxng_dev *dev = to_rxng_dev(pd->device);
 	struct rxng_mr *mr;
 
-	if (!rxng_take(&dev->num_mr, RXNG_MAX_MR))
+	if (!rxng_take(&dev->num_mr, RXNG_MAX_MR, &pd->res))
 		return ERR_PTR(-ENOMEM);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL_ACCOUNT);
 	if (!mr) {
-		atomic_dec(&dev->num_mr);
+		rxng_give(&dev->num_mr, &pd->res);
 		return ERR_PTR(-ENOMEM);
 	}
-	mr->ibmr.device = pd->device;
-	mr->pd = pd;
-	refcount_set(&mr->refs, 1);
-	init_completion(&mr->idle);
+	rxng_mr_init(mr, pd);
 	return mr;
 }
 
-/* Give the region a key and let accesses find it. */
-static int publish(struct rxng_mr *mr, int access)
+/**
+ * rxng_mr_publish - give a region or window a key and let accesses find it
+ * @mr: region
+ * @access: its rights
+ *
+ * Return: 0 or -ENOMEM.
+ * Context: process, may sleep.
+ */
+int rxng_mr_publish(struct rxng_mr *mr, int access)
 {
 	struct rxng_dev *dev = to_rxng_dev(mr->ibmr.device);
 	int err = -EBUSY;
@@ -298,7 +442,9 @@ static int publish(struct rxng_mr *mr, int access)
 
 static void unmap(struct rxng_mr_map *map, struct ib_umem *umem)
 {
+	rxng_odp_destroy(map->odp);
 	kvfree(map->pages);
+	rxng_dmabuf_put(map->dmabuf);
 	ib_umem_release(umem);
 }
 
@@ -307,7 +453,7 @@ static void release(struct rxng_mr *mr)
 {
 	unmap(&mr->map, mr->umem);
 	kvfree(mr->staged.pages);
-	atomic_dec(&to_rxng_dev(mr->ibmr.device)->num_mr);
+	rxng_give(&to_rxng_dev(mr->ibmr.device)->num_mr, &mr->pd->res);
 	kfree_rcu(mr, rcu);
 }
 
@@ -318,11 +464,34 @@ static void quiesce(struct rxng_mr *mr)
 	wait_for_completion(&mr->idle);
 }
 
+/**
+ * rxng_mr_unpublish - let no access find a region or window any more
+ * @mr: region; none is under way afterwards
+ *
+ * Context: process, may sleep.
+ */
+void rxng_mr_unpublish(struct rxng_mr *mr)
+{
+	xa_erase(&to_rxng_dev(mr->ibmr.device)->mrs, rxng_key_index(mr->key));
+	quiesce(mr);
+}
+
+/* Windows show a region as it is: with any bound to it, it cannot change. */
+static bool keep_windows_off(struct rxng_mr *mr)
+{
+	return !atomic_cmpxchg(&mr->windows, 0, -1);
+}
+
+static void let_windows_in(struct rxng_mr *mr)
+{
+	atomic_set_release(&mr->windows, 0);
+}
+
 /* Let accesses in again after quiesce(). */
 static void resume(struct rxng_mr *mr)
 {
 	reinit_completion(&mr->idle);
-	/* Pairs with find(): who gets a reference sees the change. */
+	/* Pairs with rxng_mr_find(): who gets a reference sees the change. */
 	smp_wmb();
 	refcount_set(&mr->refs, 1);
 }
@@ -348,8 +517,9 @@ struct ib_mr *rxng_get_dma_mr(struct ib_pd *ibpd, int access)
 		return ERR_CAST(mr);
 
 	mr->length = U64_MAX;
+	mr->map.linear = true;
 	mr->state = RXNG_MR_VALID;
-	err = publish(mr, access);
+	err = rxng_mr_publish(mr, access);
 	if (err)
 		goto err_mr;
 	return &mr->ibmr;
@@ -382,6 +552,13 @@ static int map_umem(struct rxng_mr_map *map, struct ib_umem *umem)
 	return 0;
 }
 
+/* IBTA 11.2.8.2: neither empty nor wrapping, at either address. */
+static bool range_ok(u64 start, u64 length, u64 iova)
+{
+	return length && iova + length - 1 >= iova &&
+	       start + length - 1 >= start;
+}
+
 /* Pin a user's memory and list its pages. */
 static struct ib_umem *pin(struct ib_device *ibdev, u64 start, u64 length,
 			   u64 iova, int access, struct rxng_mr_map *map)
@@ -389,8 +566,7 @@ static struct ib_umem *pin(struct ib_device *ibdev, u64 start, u64 length,
 	struct ib_umem *umem;
 	int err;
 
-	/* IBTA 11.2.8.2: neither empty nor wrapping, at either address. */
-	if (!length || iova + length - 1 < iova || start + length - 1 < start)
+	if (!range_ok(start, length, iova))
 		return ERR_PTR(-EINVAL);
 
 	umem = ib_umem_get_va(ibdev, start, length, access);
@@ -402,6 +578,34 @@ static struct ib_umem *pin(struct ib_device *ibdev, u64 start, u64 length,
 		return ERR_PTR(err);
 	}
 	return umem;
+}
+
+/* All of the address space, by its own addresses, is one region too. */
+static int mirror(struct rxng_mr *mr, u64 start, int access)
+{
+	struct rxng_odp *odp;
+
+	if (!range_ok(start, mr->length, mr->iova))
+		return -EINVAL;
+	odp = rxng_odp_create(mr->ibmr.device, start, access);
+	if (IS_ERR(odp))
+		return PTR_ERR(odp);
+	mr->map.odp = odp;
+	return 0;
+}
+
+static int pin_or_mirror(struct rxng_mr *mr, u64 start, int access)
+{
+	struct ib_umem *umem;
+
+	if (access & IB_ACCESS_ON_DEMAND)
+		return mirror(mr, start, access);
+	umem = pin(mr->ibmr.device, start, mr->length, mr->iova, access,
+		   &mr->map);
+	if (IS_ERR(umem))
+		return PTR_ERR(umem);
+	mr->umem = umem;
+	return 0;
 }
 
 /**
@@ -435,13 +639,10 @@ struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
 	mr->length = length;
 	mr->state = RXNG_MR_VALID;
-	mr->umem = pin(ibpd->device, start, length, mr->iova, access, &mr->map);
-	if (IS_ERR(mr->umem)) {
-		err = PTR_ERR(mr->umem);
-		mr->umem = NULL;
+	err = pin_or_mirror(mr, start, access);
+	if (err)
 		goto err_mr;
-	}
-	err = publish(mr, access);
+	err = rxng_mr_publish(mr, access);
 	if (err)
 		goto err_mr;
 	err = rxng_udata_respond(udata, NULL, 0);
@@ -450,11 +651,95 @@ struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	return &mr->ibmr;
 
 err_publish:
-	xa_erase(&to_rxng_dev(ibpd->device)->mrs, rxng_key_index(mr->key));
-	quiesce(mr);
+	rxng_mr_unpublish(mr);
 err_mr:
 	release(mr);
 	return ERR_PTR(err);
+}
+
+static int list_dmabuf(struct rxng_mr_map *map, u64 offset, u64 length)
+{
+	u64 num = PAGE_ALIGN(offset_in_page(offset) + length) >> PAGE_SHIFT;
+	u64 i;
+
+	map->pages = kvmalloc_array(num, sizeof(*map->pages),
+				    GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!map->pages)
+		return -ENOMEM;
+	for (i = 0; i < num; i++) {
+		struct page *page = rxng_dmabuf_page(map->dmabuf,
+						     (offset & PAGE_MASK) +
+						     i * PAGE_SIZE);
+
+		if (!page)
+			return -EOPNOTSUPP;
+		map->pages[i] = page_address(page);
+	}
+	map->num_pages = num;
+	map->page_shift = PAGE_SHIFT;
+	map->page_offset = offset_in_page(offset);
+	return 0;
+}
+
+/* What it did is undone by unmap(), however far it came. */
+static int map_dmabuf(struct rxng_mr_map *map, u64 offset, u64 length, u64 iova,
+		      int fd)
+{
+	struct rxng_dmabuf *dmabuf;
+	size_t size;
+
+	if (!range_ok(offset, length, iova))
+		return -EINVAL;
+	dmabuf = rxng_dmabuf_get(fd);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	map->dmabuf = dmabuf;
+	size = rxng_dmabuf_size(dmabuf);
+	if (offset > size || length > size - offset)
+		return -EINVAL;
+	return list_dmabuf(map, offset, length);
+}
+
+/**
+ * rxng_reg_user_mr_dmabuf - register memory of a dma-buf
+ * @ibpd: protection domain
+ * @offset: first byte in the buffer
+ * @length: bytes
+ * @iova: address that accesses will use for it, unless it is zero-based
+ * @fd: the buffer
+ * @access: rights
+ *
+ * The region keeps the buffer, and keeps it mapped.
+ *
+ * Return: the region or an error pointer, as rxng_dmabuf_get(); -EINVAL for
+ * bytes that are not the buffer's.
+ * Context: process, may sleep.
+ */
+struct ib_mr *rxng_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+				      u64 length, u64 iova, int fd, int access)
+{
+	struct rxng_mr *mr;
+	int err;
+
+	err = check_access(access);
+	if (!err && access & (IB_ACCESS_ON_DEMAND | IB_ACCESS_HUGETLB))
+		err = -EOPNOTSUPP;
+	if (err)
+		return ERR_PTR(err);
+	mr = alloc(ibpd);
+	if (IS_ERR(mr))
+		return ERR_CAST(mr);
+	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
+	mr->length = length;
+	mr->state = RXNG_MR_VALID;
+	err = map_dmabuf(&mr->map, offset, length, mr->iova, fd);
+	if (!err)
+		err = rxng_mr_publish(mr, access);
+	if (err) {
+		release(mr);
+		return ERR_PTR(err);
+	}
+	return &mr->ibmr;
 }
 
 /*
@@ -494,7 +779,8 @@ static struct ib_umem *repin(struct rxng_mr *mr, int flags, u64 start,
  * Accesses fail while the change is made. The key stays the same.
  *
  * Return: NULL, which says that the region was changed in place, or an error
- * pointer, and then the region is what it was.
+ * pointer, and then the region is what it was. Memory that is paged in on demand
+ * cannot be exchanged: -EOPNOTSUPP.
  * Context: process, may sleep.
  */
 struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
@@ -510,6 +796,8 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_ACCESS))
 		access = mr->access;
+	if (access & IB_ACCESS_ON_DEMAND)
+		return ERR_PTR(-EOPNOTSUPP);
 	if (access & IB_ZERO_BASED)
 		iova = 0;
 	err = check_access(access);
@@ -518,9 +806,13 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (err)
 		return ERR_PTR(err);
 
+	if (!keep_windows_off(mr))
+		return ERR_PTR(-EBUSY);
 	umem = repin(mr, flags, start, length, iova, access, &map);
-	if (IS_ERR(umem))
+	if (IS_ERR(umem)) {
+		let_windows_in(mr);
 		return ERR_CAST(umem);
+	}
 
 	quiesce(mr);
 	if (umem) {
@@ -535,6 +827,7 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		mr->pd = pd;
 	set_access(mr, access);
 	resume(mr);
+	let_windows_in(mr);
 
 	unmap(&map, umem);
 	return NULL;
@@ -545,15 +838,20 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
  * @ibmr: region of any kind
  * @udata: private part of a user's call, else NULL
  *
- * Return: 0.
+ * Return: 0, or -EBUSY while a window is bound to it (10.6.7.2.6).
  * Context: process, may sleep: waits for accesses under way.
  */
 int rxng_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct rxng_mr *mr = to_rxng_mr(ibmr);
 
-	xa_erase(&to_rxng_dev(ibmr->device)->mrs, rxng_key_index(mr->key));
-	quiesce(mr);
+	/* Whoever invalidates the region is through with it soon. */
+	while (!keep_windows_off(mr)) {
+		if (atomic_read(&mr->windows) > 0)
+			return -EBUSY;
+		cpu_relax();
+	}
+	rxng_mr_unpublish(mr);
 	release(mr);
 	return 0;
 }
@@ -592,7 +890,7 @@ struct ib_mr *rxng_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 	if (!mr->map.pages || !mr->staged.pages)
 		goto err_mr;
 	mr->state = RXNG_MR_FREE;
-	err = publish(mr, 0);
+	err = rxng_mr_publish(mr, 0);
 	if (err)
 		goto err_mr;
 	/* The consumer may give out the key before it registers. */
@@ -699,10 +997,21 @@ int rxng_mr_fast_reg(struct rxng_dev *dev, const struct ib_pd *pd,
 	return 0;
 }
 
-/* Take a valid region's validity away; no access is under way afterwards. */
-static int invalidate(struct rxng_mr *mr)
+/**
+ * rxng_mr_claim - take a region or window out of use, to change it
+ * @mr: region that the caller has one reference on, as of rxng_mr_get()
+ * @state: state that it is thought to be in
+ *
+ * Nobody else changes it, and no access is under way, until the caller sets
+ * another state (smp_store_release()).
+ *
+ * Return: 0, or -EINVAL when its state is another one.
+ * Context: as rxng_mr_get(); the caller has no reference on another region,
+ * since two that claim what the other refers to would wait for ever.
+ */
+int rxng_mr_claim(struct rxng_mr *mr, u32 state)
 {
-	if (cmpxchg(&mr->state, RXNG_MR_VALID, RXNG_MR_BUSY) != RXNG_MR_VALID)
+	if (cmpxchg(&mr->state, state, RXNG_MR_BUSY) != state)
 		return -EINVAL;
 	/*
 	 * The table's reference and the caller's. The others are copying, with
@@ -710,39 +1019,168 @@ static int invalidate(struct rxng_mr *mr)
 	 */
 	while (refcount_read(&mr->refs) > 2)
 		cpu_relax();
-	smp_store_release(&mr->state, RXNG_MR_FREE);
 	return 0;
 }
 
+static int invalidate_region(struct rxng_mr *mr, bool remote)
+{
+	int err = -EINVAL;
+
+	if (!is_fast_reg(mr) || (remote && !(mr->access & REMOTE_RIGHTS)) ||
+	    !keep_windows_off(mr))
+		return err;
+	err = rxng_mr_claim(mr, RXNG_MR_VALID);
+	if (!err)
+		smp_store_release(&mr->state, RXNG_MR_FREE);
+	let_windows_in(mr);
+	return err;
+}
+
 /**
- * rxng_mr_invalidate - take a fast registration back
- * @dev: device of the QP
- * @pd: protection domain of the QP
+ * rxng_mr_invalidate - take a fast registration or a type 2 binding back
+ * @ibqp: QP that is told to
  * @key: the whole key
  * @remote: a peer asks for it, by SEND with invalidate (IBTA 9.4.1.1.2);
- *	then the region has to have rights for peers
+ *	then a region has to have rights for peers
  *
- * When it returns 0 no access to the region is under way. Regions of
- * processes cannot be invalidated.
+ * When it returns 0 no access by the key is under way. Regions of processes
+ * cannot be invalidated, nor type 1 windows.
  *
- * Return: 0, or -EINVAL when there is no such registration.
- * Context: as rxng_mr_get(); the caller has no reference to a region, since
- * two that invalidate what the other refers to would wait for ever.
+ * Return: 0, or -EINVAL when there is no such registration or binding.
+ * Context: as rxng_mr_claim().
  */
-int rxng_mr_invalidate(struct rxng_dev *dev, const struct ib_pd *pd, u32 key,
-		       bool remote)
+int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote)
 {
-	struct rxng_mr *mr = find(dev, key);
+	struct rxng_mr *mr = rxng_mr_find(to_rxng_dev(ibqp->device), key);
 	int err;
 
 	if (!mr)
 		return -EINVAL;
-	err = check(mr, pd, key, mr->iova, 0, 0);
-	if (err || !is_fast_reg(mr) ||
-	    (remote && !(mr->access & REMOTE_RIGHTS)))
+	if (check(mr, ibqp->pd, ibqp, key, mr->iova, 0, 0))
 		err = -EINVAL;
+	else if (mr->mw)
+		err = rxng_mw_invalidate(mr);
 	else
-		err = invalidate(mr);
+		err = invalidate_region(mr, remote);
 	rxng_mr_put(mr);
 	return err;
+}
+
+/*
+ * On-demand paging.
+ */
+
+/*
+ * Nobody spins for a reference on memory of a process that is paged in, since
+ * such a region is neither invalidated nor bound to: this one may be kept while
+ * pages are brought in.
+ */
+static struct rxng_mr *get_to_keep(struct rxng_dev *dev, u32 key)
+{
+	struct rxng_mr *mr;
+
+	local_bh_disable();
+	mr = rxng_mr_find(dev, key);
+	if (mr && !mr->map.odp) {
+		rxng_mr_put(mr);
+		mr = NULL;
+	}
+	local_bh_enable();
+	return mr;
+}
+
+/**
+ * rxng_mr_page_in - bring in the pages that an access missed
+ * @dev: device
+ * @key: key of the region; who asks has looked at rights and domain
+ * @iova: first address
+ * @len: bytes
+ * @want: what for
+ *
+ * Return: 0, also when there is no such region any more, which the access finds
+ * out for itself; or why the pages cannot be had, as rxng_odp_page_in().
+ * Context: process, may sleep.
+ */
+int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
+		    enum rxng_odp_want want)
+{
+	struct rxng_mr *mr = get_to_keep(dev, key);
+	u64 offset;
+	int err = 0;
+
+	if (!mr)
+		return 0;
+	offset = iova - mr->iova;
+	if (mr->key == key && offset <= mr->length &&
+	    len <= mr->length - offset)
+		err = rxng_odp_page_in(mr->map.odp, offset, len, want);
+	rxng_mr_put(mr);
+	return err;
+}
+
+static int advise_one(struct ib_pd *ibpd, const struct ib_sge *sge,
+		      enum rxng_odp_want want)
+{
+	struct rxng_dev *dev = to_rxng_dev(ibpd->device);
+	struct rxng_mr *mr;
+	int err;
+
+	/* Kept as get_to_keep() does it. */
+	local_bh_disable();
+	mr = rxng_mr_get(dev, ibpd, sge->lkey, sge->addr, sge->length,
+			 want == RXNG_ODP_WRITE_FAULT ? IB_ACCESS_LOCAL_WRITE :
+							0);
+	if (!IS_ERR(mr) && !mr->map.odp) {
+		rxng_mr_put(mr);
+		mr = ERR_PTR(-EINVAL);
+	}
+	local_bh_enable();
+	if (IS_ERR(mr))
+		return PTR_ERR(mr);
+	err = rxng_odp_page_in(mr->map.odp, sge->addr - mr->iova, sge->length,
+			       want);
+	rxng_mr_put(mr);
+	return err;
+}
+
+/**
+ * rxng_advise_mr - a process is about to use some of its regions' memory
+ * @ibpd: protection domain of the regions
+ * @advice: to bring pages in to be read, or written, or what needs no fault
+ * @flags: IB_UVERBS_ADVISE_MR_FLAG_FLUSH: the caller wants to know what came of
+ *	it; pages are there when this returns in either case
+ * @sges: what to bring in
+ * @num_sge: entries of @sges
+ * @attrs: ignored
+ *
+ * Return: 0; -EOPNOTSUPP for other advice; -ENOENT, -EPERM, -EACCES, -ERANGE
+ * as rxng_mr_get(); -EINVAL for a region that is not paged in; with the flag
+ * also why pages cannot be had.
+ * Context: process, may sleep.
+ */
+int rxng_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
+		   u32 flags, struct ib_sge *sges, u32 num_sge,
+		   struct uverbs_attr_bundle *attrs)
+{
+	static const enum rxng_odp_want wants[] = {
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH] = RXNG_ODP_READ_FAULT,
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE] =
+			RXNG_ODP_WRITE_FAULT,
+		[IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT] =
+			RXNG_ODP_PRESENT,
+	};
+	u32 i;
+
+	if (advice >= ARRAY_SIZE(wants) ||
+	    flags & ~IB_UVERBS_ADVISE_MR_FLAG_FLUSH)
+		return -EOPNOTSUPP;
+	for (i = 0; i < num_sge; i++) {
+		int err = advise_one(ibpd, &sges[i], wants[advice]);
+
+		if (err == -EFAULT && !(flags & IB_UVERBS_ADVISE_MR_FLAG_FLUSH))
+			err = 0;
+		if (err)
+			return err;
+	}
+	return 0;
 }

@@ -10,6 +10,19 @@
 #include <rdma/ib_verbs.h>
 
 #include "device.h"
+#include "dmabuf.h"
+#include "odp.h"
+#include "proto/packet.h"
+
+/*
+ * Rights of a region, and of a QP, that older kernels have no name for: they let
+ * no process ask for them.
+ */
+#define RXNG_ACCESS_FLUSH_GLOBAL BIT(8)
+/* QPs may have it; no region gives it. */
+#define RXNG_ACCESS_FLUSH_PERSISTENT BIT(9)
+
+struct rxng_mw;
 
 enum rxng_mr_state {
 	/* Allocated for fast registration, or invalidated: no access. */
@@ -21,13 +34,18 @@ enum rxng_mr_state {
 
 /**
  * struct rxng_mr_map - memory behind a region
- * @pages: kernel address of each page; NULL for a DMA region, whose addresses
- *	are kernel addresses themselves
+ * @linear: of a DMA region: its addresses are kernel addresses themselves
+ * @odp: memory that is paged in on demand, else NULL
+ * @dmabuf: buffer that @pages are of, else NULL
+ * @pages: kernel address of each page
  * @num_pages: entries of @pages in use
  * @page_shift: log2 of the bytes that each entry of @pages stands for
  * @page_offset: offset of the region's first byte into the first page
  */
 struct rxng_mr_map {
+	bool linear;
+	struct rxng_odp *odp;
+	struct rxng_dmabuf *dmabuf;
 	void **pages;
 	u32 num_pages;
 	u32 page_shift;
@@ -35,7 +53,7 @@ struct rxng_mr_map {
 };
 
 /**
- * struct rxng_mr - a memory region
+ * struct rxng_mr - a memory region, or what a memory window shows of one
  * @ibmr: the core's part; lkey, and rkey when remote rights are given. The
  *	consumer of a fast registration writes its keys, iova and length.
  * @pd: protection domain; @ibmr has it only after the verb has returned
@@ -45,12 +63,17 @@ struct rxng_mr_map {
  * @iova: first address of the region in its own address space
  * @length: bytes
  * @map: where the bytes are
- * @umem: pinned user memory, or NULL
+ * @umem: pinned user memory, or NULL; also NULL with on-demand paging
  * @staged: of a fast-registration region, what rxng_map_mr_sg() filled in for
  *	the next registration, while accesses still use @map
  * @fresh: @staged was filled since it was last used
  * @max_pages: entries allocated for each map of a fast-registration region,
  *	zero for other regions
+ * @base: of a bound window: the region that @map's pages belong to, which
+ *	stays as it is for as long as @base->windows counts this one
+ * @mw: the window, NULL for a region; see mw.c
+ * @qpn: of a type 2 window: number of the QP that it is bound to; else 0
+ * @windows: windows bound to this region; negative while it is being changed
  * @refs: one for the table's entry, one for each access under way
  * @idle: completed when @refs reaches zero
  * @rcu: frees the structure after look-ups are over
@@ -72,6 +95,10 @@ struct rxng_mr {
 	struct rxng_mr_map staged;
 	bool fresh;
 	u32 max_pages;
+	struct rxng_mr *base;
+	struct rxng_mw *mw;
+	u32 qpn;
+	atomic_t windows;
 	refcount_t refs;
 	struct completion idle;
 	struct rcu_head rcu;
@@ -90,23 +117,37 @@ enum rxng_mr_dir {
 
 struct rxng_mr *rxng_mr_get(struct rxng_dev *dev, const struct ib_pd *pd,
 			    u32 key, u64 iova, u64 len, u32 access);
+struct rxng_mr *rxng_mr_get_remote(const struct ib_qp *ibqp, u32 key, u64 iova,
+				   u64 len, u32 access);
 void rxng_mr_put(struct rxng_mr *mr);
-void rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
-		  enum rxng_mr_dir dir);
+int rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
+		 enum rxng_mr_dir dir);
 int rxng_mr_from_skb(struct rxng_mr *mr, u64 iova, const struct sk_buff *skb,
 		     int offset, size_t len);
-u64 rxng_mr_atomic(struct rxng_mr *mr, u64 iova, bool cmp_swap, u64 compare,
-		   u64 swap_add);
+int rxng_mr_atomic(struct rxng_mr *mr, u64 iova, bool cmp_swap, u64 compare,
+		   u64 swap_add, u64 *orig);
+int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value);
+int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
+		    enum rxng_odp_want want);
+int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt);
 bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova);
 int rxng_mr_fast_reg(struct rxng_dev *dev, const struct ib_pd *pd,
 		     struct ib_mr *ibmr, u32 key, u32 access);
-int rxng_mr_invalidate(struct rxng_dev *dev, const struct ib_pd *pd, u32 key,
-		       bool remote);
+int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote);
+
+/* Shared with mw.c. */
+struct rxng_mr *rxng_mr_find(struct rxng_dev *dev, u32 key);
+int rxng_mr_publish(struct rxng_mr *mr, int access);
+void rxng_mr_unpublish(struct rxng_mr *mr);
+void rxng_mr_init(struct rxng_mr *mr, struct ib_pd *pd);
+int rxng_mr_claim(struct rxng_mr *mr, u32 state);
 
 /* Device operations, mr.c; see struct ib_device_ops. */
 struct ib_mr *rxng_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata);
+struct ib_mr *rxng_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
+				      u64 length, u64 iova, int fd, int access);
 struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 				 u64 length, u64 iova, int access,
 				 struct ib_pd *pd, struct ib_udata *udata);
@@ -115,5 +156,8 @@ struct ib_mr *rxng_alloc_mr(struct ib_pd *ibpd, enum ib_mr_type type,
 int rxng_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		   unsigned int *sg_offset);
 int rxng_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
+int rxng_advise_mr(struct ib_pd *ibpd, enum ib_uverbs_advise_mr_advice advice,
+		   u32 flags, struct ib_sge *sges, u32 num_sge,
+		   struct uverbs_attr_bundle *attrs);
 
 #endif

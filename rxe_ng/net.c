@@ -2,16 +2,20 @@
 /* Sockets of network namespaces and of QPs, and what arrives on them. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
 #include <linux/mutex.h>
 #include <linux/rculist.h>
 #include <linux/udp.h>
 #include <linux/wait.h>
+#include <net/addrconf.h>
 #include <net/ipv6.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 #include <net/udp.h>
 #include <net/udp_tunnel.h>
 
+#include "mcast.h"
 #include "net.h"
 #include "proto/icrc.h"
 #include "qp.h"
@@ -122,28 +126,60 @@ static bool parse(struct sk_buff *skb, bool v6, u16 *pkey)
 			  rxng_skb_pkt(skb), pkey) == RXNG_PARSE_OK;
 }
 
-static void addresses(const struct sk_buff *skb, bool v6,
-		      struct in6_addr *saddr, struct in6_addr *daddr)
+/**
+ * struct arrival - what the network says of a packet
+ * @v6: it came over IPv6
+ * @pkey: its partition key
+ * @saddr: source address, IPv4 mapped
+ * @daddr: destination address, likewise
+ */
+struct arrival {
+	bool v6;
+	u16 pkey;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+};
+
+static void take_addresses(const struct sk_buff *skb, struct arrival *from)
 {
-	if (v6) {
-		*saddr = ipv6_hdr(skb)->saddr;
-		*daddr = ipv6_hdr(skb)->daddr;
+	if (from->v6) {
+		from->saddr = ipv6_hdr(skb)->saddr;
+		from->daddr = ipv6_hdr(skb)->daddr;
 	} else {
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, saddr);
-		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, daddr);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->saddr, &from->saddr);
+		ipv6_addr_set_v4mapped(ip_hdr(skb)->daddr, &from->daddr);
 	}
+}
+
+/* The packet's IP header becomes what stands before a datagram's payload. */
+static bool put_grh(struct sk_buff *skb, bool v6)
+{
+	u8 grh[RXNG_GRH_LEN] = {};
+
+	if (v6)
+		memcpy(grh, ipv6_hdr(skb), sizeof(struct ipv6hdr));
+	else
+		memcpy(grh + sizeof(grh) - sizeof(struct iphdr), ip_hdr(skb),
+		       sizeof(struct iphdr));
+	/* Others may look at the headers in its place. */
+	if (skb_cow_head(skb, sizeof(grh)))
+		return false;
+	memcpy(skb_push(skb, sizeof(grh)), grh, sizeof(grh));
+	return true;
 }
 
 /*
  * Leave the payload only, and let go of all that the packet brought along: it
  * may wait in a queue for longer than a netdev, route or namespace lives.
  */
-static bool strip(struct sk_buff *skb)
+static bool strip(struct sk_buff *skb, bool v6)
 {
 	const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
 
 	__skb_pull(skb, sizeof(struct udphdr) + rxng_hdr_len(pkt));
 	if (pskb_trim(skb, pkt->payload_len))
+		return false;
+	if (pkt->flags & RXNG_PKT_DETH && !put_grh(skb, v6))
 		return false;
 	skb_orphan(skb);
 	skb_dst_drop(skb);
@@ -153,56 +189,194 @@ static bool strip(struct sk_buff *skb)
 	return true;
 }
 
-/* Return: what to count @skb as and drop it, or -1 when it was passed on. */
-static int receive_qp(struct rxng_qp *qp, struct sk_buff *skb, bool v6,
-		      u16 pkey)
+static bool has_ipv4(struct rxng_dev *dev, __be32 addr)
 {
-	struct rxng_dev *dev = rxng_qp_dev(qp);
-	struct in6_addr saddr, daddr;
+	struct net_device *ndev = __ip_dev_find(dev->net, addr, false);
 
+	return ndev == dev->ndev ||
+	       (ndev && netdev_has_upper_dev_all_rcu(dev->ndev, ndev));
+}
+
+#if IS_ENABLED(CONFIG_IPV6)
+/* An address counts from the moment it is assigned, as its GID does. */
+static int is_on(struct net_device *ndev, struct netdev_nested_priv *addr)
+{
+	return ipv6_chk_addr_and_flags(dev_net(ndev), addr->data, ndev, false,
+				       1, 0);
+}
+
+static bool has_ipv6(struct rxng_dev *dev, const struct in6_addr *addr)
+{
+	struct netdev_nested_priv priv = { .data = (void *)addr };
+
+	return is_on(dev->ndev, &priv) ||
+	       netdev_walk_all_upper_dev_rcu(dev->ndev, is_on, &priv);
+}
+#endif
+
+/* Is it an address of the device: of its netdev, or of one above it? */
+static bool has_address(struct rxng_dev *dev, const struct in6_addr *addr)
+{
+	if (ipv6_addr_v4mapped(addr))
+		return has_ipv4(dev, addr->s6_addr32[3]);
+#if IS_ENABLED(CONFIG_IPV6)
+	return has_ipv6(dev, addr);
+#else
+	return false;
+#endif
+}
+
+/* Each device has a QP 1: the address says which one is meant. */
+static struct rxng_qp *find_gsi(const struct net *net,
+				const struct in6_addr *daddr)
+{
+	const struct rxng_net *rn = net_generic(net, net_id);
+	struct rxng_dev *dev;
+
+	list_for_each_entry_rcu(dev, &rn->devs, net_entry) {
+		struct rxng_qp *qp = READ_ONCE(dev->gsi);
+
+		if (qp && has_address(dev, daddr))
+			return qp;
+	}
+	return NULL;
+}
+
+/**
+ * rxng_net_find_qp - find the QP that a packet is for
+ * @net: namespace that it is in
+ * @qpn: destination QP, not that of multicast
+ * @daddr: destination address, IPv4 mapped
+ *
+ * Return: QP, which stays until rcu_read_unlock(), or NULL.
+ * Context: RCU read-side section.
+ */
+struct rxng_qp *rxng_net_find_qp(const struct net *net, u32 qpn,
+				 const struct in6_addr *daddr)
+{
+	struct rxng_qp *qp;
+
+	if (qpn == RXNG_GSI_QPN)
+		return find_gsi(net, daddr);
+	qp = rxng_qp_lookup(qpn);
+	if (!qp || !net_eq(rxng_qp_net(qp), net))
+		return NULL;
+	/* Connected ones know their addresses themselves. */
+	if (qp->req.service == RXNG_SERVICE_UD &&
+	    !has_address(rxng_qp_dev(qp), daddr))
+		return NULL;
+	return qp;
+}
+
+/* Return: what to count @skb as and drop it, or -1 when it may be taken. */
+static int check(struct sk_buff *skb, const struct arrival *from)
+{
 	/* Full and limited members may talk to a full one (10.9.3). */
-	if ((pkey ^ RXNG_PKEY_DEFAULT) & 0x7fff)
+	if ((from->pkey ^ RXNG_PKEY_DEFAULT) & 0x7fff)
 		return RXNG_STAT_RX_BAD_PKEY;
-	if (!icrc_ok(skb, v6))
-		return RXNG_STAT_RX_ICRC_ERR;
-	addresses(skb, v6, &saddr, &daddr);
-	if (!strip(skb))
+	return icrc_ok(skb, from->v6) ? -1 : RXNG_STAT_RX_ICRC_ERR;
+}
+
+/* What a datagram's completion tells that is not in its headers. */
+static void note_origin(struct sk_buff *skb, const struct arrival *from)
+{
+	struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+
+	if (!(pkt->flags & RXNG_PKT_DETH))
+		return;
+	pkt->bits |= from->v6 ? RXNG_PKT_IPV6 : 0;
+	pkt->vlan = is_vlan_dev(skb->dev) ? vlan_dev_vlan_id(skb->dev) :
+					    RXNG_NO_VLAN;
+}
+
+/* Return: what to count @skb as and drop it, or -1 when it was passed on. */
+static int receive_qp(struct rxng_qp *qp, struct sk_buff *skb,
+		      const struct arrival *from)
+{
+	int stat = check(skb, from);
+
+	if (stat >= 0)
+		return stat;
+	if (!strip(skb, from->v6))
 		return RXNG_STAT_RX_QUEUE_FULL;
-	rxng_stat_inc(dev, RXNG_STAT_RX_PKTS);
-	rxng_stat_add(dev, RXNG_STAT_RX_BYTES, rxng_skb_pkt(skb)->payload_len);
-	rxng_qp_receive(qp, skb, &saddr, &daddr);
+	rxng_qp_count(qp, RXNG_STAT_RX_PKTS, 1);
+	rxng_qp_count(qp, RXNG_STAT_RX_BYTES, rxng_skb_pkt(skb)->payload_len);
+	rxng_qp_receive(qp, skb, &from->saddr, &from->daddr);
 	return -1;
+}
+
+/* To the members on the netdev that it came in by, or on that of its VLAN. */
+static int receive_multicast(struct net *net, struct sk_buff *skb,
+			     const struct arrival *from)
+{
+	const struct rxng_net *rn = net_generic(net, net_id);
+	const struct net_device *ndev = skb->dev;
+	int stat = check(skb, from);
+	struct rxng_dev *dev;
+	bool heard = false;
+
+	if (stat >= 0)
+		return stat;
+	if (is_vlan_dev(ndev))
+		ndev = vlan_dev_real_dev(ndev);
+	if (!strip(skb, from->v6))
+		return RXNG_STAT_RX_QUEUE_FULL;
+	list_for_each_entry_rcu(dev, &rn->devs, net_entry)
+		if (dev->ndev == ndev)
+			heard |= rxng_mcast_deliver(dev, skb, &from->saddr,
+						    &from->daddr);
+	if (!heard)
+		return RXNG_STAT_RX_NO_QP;
+	consume_skb(skb);
+	return -1;
+}
+
+/* To a QP of ours; else it counts with no QP. Return: as receive_qp(). */
+static int receive_unicast(struct net *net, struct sk_buff *skb,
+			   const struct arrival *from, u32 qpn)
+{
+	struct rxng_qp *qp = rxng_net_find_qp(net, qpn, &from->daddr);
+	int stat;
+
+	if (!qp) {
+		count_stray(net, skb, qpn, RXNG_STAT_RX_NO_QP);
+		return RXNG_STAT_RX_NO_QP;
+	}
+	stat = receive_qp(qp, skb, from);
+	if (stat >= 0)
+		rxng_qp_drop(qp, stat);
+	return stat;
+}
+
+/* Return: 0 or more when @skb is to be dropped, which was counted. */
+static int receive(struct net *net, struct sk_buff *skb, bool v6)
+{
+	struct arrival from = { .v6 = v6 };
+	u32 qpn;
+	int stat;
+
+	if (!parse(skb, v6, &from.pkey)) {
+		count_stray(net, skb, 0, RXNG_STAT_RX_MALFORMED);
+		return RXNG_STAT_RX_MALFORMED;
+	}
+	take_addresses(skb, &from);
+	note_origin(skb, &from);
+	qpn = rxng_skb_pkt(skb)->qpn;
+	if (qpn != RXNG_MULTICAST_QPN)
+		return receive_unicast(net, skb, &from, qpn);
+	stat = receive_multicast(net, skb, &from);
+	if (stat >= 0)
+		count_stray(net, skb, qpn, stat);
+	return stat;
 }
 
 /* A datagram for the RoCEv2 port; UDP has checked its length and checksum. */
 static int encap_rcv(struct sock *sk, struct sk_buff *skb)
 {
-	const bool v6 = sk->sk_family == AF_INET6;
-	struct net *net = sock_net(sk);
-	struct rxng_qp *qp;
-	u16 pkey;
-	int stat;
-
 	/* UDP calls us so already; this says it to lockdep. */
 	rcu_read_lock();
-	if (!parse(skb, v6, &pkey)) {
-		count_stray(net, skb, 0, RXNG_STAT_RX_MALFORMED);
-		goto drop;
-	}
-	qp = rxng_qp_lookup(rxng_skb_pkt(skb)->qpn);
-	if (!qp || !net_eq(rxng_qp_net(qp), net)) {
-		count_stray(net, skb, rxng_skb_pkt(skb)->qpn,
-			    RXNG_STAT_RX_NO_QP);
-		goto drop;
-	}
-	stat = receive_qp(qp, skb, v6, pkey);
-	if (stat < 0)
-		goto out;
-	trace_rxng_drop(qp->ibqp.qp_num, stat);
-	rxng_stat_inc(rxng_qp_dev(qp), stat);
-drop:
-	kfree_skb(skb);
-out:
+	if (receive(sock_net(sk), skb, sk->sk_family == AF_INET6) >= 0)
+		kfree_skb(skb);
 	rcu_read_unlock();
 	return 0;
 }

@@ -15,8 +15,11 @@
 
 /*
  * A received packet or burst: parsed headers; skb->data is its payload, without
- * pad and ICRC. The buffer holds no netdev, route or socket.
+ * pad and ICRC, for a datagram behind the RXNG_GRH_LEN bytes of its global route
+ * header. The buffer holds no netdev, route or socket.
  */
+#define RXNG_GRH_LEN ((u32)sizeof(struct ib_grh))
+
 static inline struct rxng_pkt *rxng_skb_pkt(struct sk_buff *skb)
 {
 	static_assert(sizeof(struct rxng_pkt) <= sizeof(skb->cb));
@@ -24,9 +27,10 @@ static inline struct rxng_pkt *rxng_skb_pkt(struct sk_buff *skb)
 }
 
 /**
- * struct rxng_path - where a QP's packets go
+ * struct rxng_path - where packets go
  * @net: namespace of the device
  * @ifindex: netdev of the source GID: the device's own or a VLAN above it
+ * @vlan: id of that VLAN, else RXNG_NO_VLAN
  * @v6: addresses are IPv6
  * @saddr: source address; IPv4 in its mapped form (::ffff:a.b.c.d)
  * @daddr: destination address, likewise
@@ -34,12 +38,13 @@ static inline struct rxng_pkt *rxng_skb_pkt(struct sk_buff *skb)
  * @hop_limit: TTL or hop limit, never zero
  * @flow_label: IPv6 flow label
  * @sport: UDP source port (annex A17.3.1), the same for all packets
- * @dst: cached route or NULL; owned by whoever owns the QP
+ * @dst: cached route or NULL; owned by whoever owns the QP or address vector
  * @cookie: validates @dst for IPv6
  */
 struct rxng_path {
 	struct net *net;
 	int ifindex;
+	u16 vlan;
 	bool v6;
 	struct in6_addr saddr;
 	struct in6_addr daddr;
@@ -54,6 +59,7 @@ struct rxng_path {
 /* path.c */
 int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
 		   const struct rdma_ah_attr *attr, u32 sqpn, u32 dqpn);
+__be16 rxng_path_sport(const struct rxng_path *path, u32 sqpn, u32 dqpn);
 void rxng_path_drop_route(struct rxng_path *path);
 struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk);
 
@@ -69,13 +75,28 @@ static inline bool rxng_path_is_local(const struct dst_entry *dst)
 	return dst->dev->flags & IFF_LOOPBACK;
 }
 
+/**
+ * rxng_skb_done - a packet was taken up
+ * @skb: packet, freed
+ *
+ * Context: bottom halves off, which is what the second argument says.
+ */
+static inline void rxng_skb_done(struct sk_buff *skb)
+{
+	napi_consume_skb(skb, 1);
+}
+
+struct sk_buff *rxng_skb_new(u32 size);
 struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 			       const struct dst_entry *dst, u32 len,
 			       struct sock *sk);
-int rxng_net_send(struct rxng_path *path, struct dst_entry *dst,
+int rxng_net_send(const struct rxng_path *path, struct dst_entry *dst,
 		  struct sk_buff *skb, struct sock *sk);
+void rxng_path_grh(const struct rxng_path *path, u32 len, void *grh);
 
 /* net.c */
+struct rxng_qp *rxng_net_find_qp(const struct net *net, u32 qpn,
+				 const struct in6_addr *daddr);
 struct sock *rxng_qp_sock_create(struct rxng_dev *dev, void *owner,
 				 void (*write_space)(struct sock *sk));
 void rxng_qp_sock_release(struct sock *sk);

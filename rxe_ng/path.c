@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Where packets go, and putting them on their way. */
+#include <linux/if_vlan.h>
 #include <linux/udp.h>
 #include <net/addrconf.h>
 #include <net/inet_ecn.h>
@@ -17,18 +18,35 @@
 #define DEFAULT_HOP_LIMIT 64
 
 /* The netdev of the GID: the device's own one, a VLAN of it or another upper. */
-static int gid_ifindex(const struct ib_gid_attr *sgid, const struct net *net)
+static int take_netdev(struct rxng_path *path, const struct ib_gid_attr *sgid)
 {
 	const struct net_device *ndev;
-	int ret = -ENODEV;
+	int err = -ENODEV;
 
 	rcu_read_lock();
 	ndev = rcu_dereference(sgid->ndev);
 	/* Sockets are in the device's namespace: one of another hears nothing. */
-	if (ndev && net_eq(dev_net(ndev), net))
-		ret = ndev->ifindex;
+	if (ndev && net_eq(dev_net(ndev), path->net)) {
+		path->ifindex = ndev->ifindex;
+		path->vlan = is_vlan_dev(ndev) ? vlan_dev_vlan_id(ndev) :
+						 RXNG_NO_VLAN;
+		err = 0;
+	}
 	rcu_read_unlock();
-	return ret;
+	return err;
+}
+
+/**
+ * rxng_path_sport - source port of what two QPs say to each other
+ * @path: where it goes
+ * @sqpn: our QP
+ * @dqpn: peer's QP
+ *
+ * Return: port, so that flows spread over queues and links (annex A17.3.1).
+ */
+__be16 rxng_path_sport(const struct rxng_path *path, u32 sqpn, u32 dqpn)
+{
+	return htons(rdma_get_udp_sport(path->flow_label, sqpn, dqpn));
 }
 
 /**
@@ -51,6 +69,7 @@ int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
 	const struct ib_global_route *grh = rdma_ah_read_grh(attr);
 	const struct ib_gid_attr *sgid = grh->sgid_attr;
 	struct rxng_path new = { .net = dev->net };
+	int err;
 
 	if (!(rdma_ah_get_ah_flags(attr) & IB_AH_GRH) || !sgid ||
 	    sgid->gid_type != IB_GID_TYPE_ROCE_UDP_ENCAP)
@@ -61,13 +80,13 @@ int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
 	if (new.v6 == ipv6_addr_v4mapped(&new.daddr) ||
 	    ipv6_addr_any(&new.daddr))
 		return -EINVAL;
-	new.ifindex = gid_ifindex(sgid, dev->net);
-	if (new.ifindex < 0)
-		return new.ifindex;
+	err = take_netdev(&new, sgid);
+	if (err)
+		return err;
 	new.traffic_class = grh->traffic_class & ~INET_ECN_MASK;
 	new.hop_limit = grh->hop_limit ?: DEFAULT_HOP_LIMIT;
 	new.flow_label = grh->flow_label & IB_GRH_FLOWLABEL_MASK;
-	new.sport = htons(rdma_get_udp_sport(new.flow_label, sqpn, dqpn));
+	new.sport = rxng_path_sport(&new, sqpn, dqpn);
 	rxng_path_drop_route(path);
 	*path = new;
 	return 0;
@@ -206,6 +225,33 @@ static unsigned int ip_len(const struct rxng_path *path)
 }
 
 /**
+ * rxng_skb_new - memory for a packet
+ * @size: bytes, all of them linear
+ *
+ * Small ones come from this CPU's own stock, and go back there.
+ *
+ * Return: empty packet, or NULL without memory.
+ * Context: bottom halves off.
+ */
+struct sk_buff *rxng_skb_new(u32 size)
+{
+	u32 whole = SKB_DATA_ALIGN(size) +
+		    SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+	struct sk_buff *skb;
+	void *data;
+
+	if (whole > PAGE_SIZE)
+		return alloc_skb(size, GFP_ATOMIC | __GFP_NOWARN);
+	data = napi_alloc_frag(whole);
+	if (!data)
+		return NULL;
+	skb = napi_build_skb(data, whole);
+	if (!skb)
+		skb_free_frag(data);
+	return skb;
+}
+
+/**
  * rxng_skb_alloc - make a packet
  * @path: where it will go
  * @dst: its route
@@ -223,8 +269,7 @@ struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 			    ip_len(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 
-	skb = alloc_skb(head + len + dst->trailer_len,
-			GFP_ATOMIC | __GFP_NOWARN);
+	skb = rxng_skb_new(head + len + dst->trailer_len);
 	if (unlikely(!skb))
 		return NULL;
 	skb_reserve(skb, head);
@@ -244,18 +289,14 @@ static void push_udp(const struct rxng_path *path, struct sk_buff *skb)
 	uh->check = 0;
 }
 
-static void push_ipv4(const struct rxng_path *path, struct sk_buff *skb)
+/* @len: bytes behind the header. */
+static void fill_ipv4(const struct rxng_path *path, u32 len, struct iphdr *iph)
 {
-	struct iphdr *iph = skb_push(skb, sizeof(*iph));
-
-	skb_reset_network_header(skb);
-	skb->protocol = htons(ETH_P_IP);
-	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
 	*iph = (struct iphdr){
 		.version = IPVERSION,
 		.ihl = sizeof(*iph) / 4,
 		.tos = path->traffic_class,
-		.tot_len = htons(skb->len),
+		.tot_len = htons(sizeof(*iph) + len),
 		.frag_off = htons(IP_DF),
 		.ttl = path->hop_limit,
 		.protocol = IPPROTO_UDP,
@@ -264,20 +305,54 @@ static void push_ipv4(const struct rxng_path *path, struct sk_buff *skb)
 	};
 }
 
-static void push_ipv6(const struct rxng_path *path, struct sk_buff *skb)
+static void fill_ipv6(const struct rxng_path *path, u32 len,
+		      struct ipv6hdr *ip6h)
 {
-	unsigned int len = skb->len;
-	struct ipv6hdr *ip6h = skb_push(skb, sizeof(*ip6h));
-
-	skb_reset_network_header(skb);
-	skb->protocol = htons(ETH_P_IPV6);
-	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
 	ip6_flow_hdr(ip6h, path->traffic_class, htonl(path->flow_label));
 	ip6h->payload_len = htons(len);
 	ip6h->nexthdr = IPPROTO_UDP;
 	ip6h->hop_limit = path->hop_limit;
 	ip6h->saddr = path->saddr;
 	ip6h->daddr = path->daddr;
+}
+
+static void push_ip(const struct rxng_path *path, struct sk_buff *skb)
+{
+	u32 len = skb->len;
+	void *header = skb_push(skb, ip_len(path));
+
+	skb_reset_network_header(skb);
+	if (path->v6) {
+		skb->protocol = htons(ETH_P_IPV6);
+		memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+		fill_ipv6(path, len, header);
+	} else {
+		skb->protocol = htons(ETH_P_IP);
+		memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+		fill_ipv4(path, len, header);
+	}
+}
+
+/**
+ * rxng_path_grh - what a datagram's receiver finds in front of it
+ * @path: where the datagram goes
+ * @len: bytes from the BTH to the end of the ICRC
+ * @grh: RXNG_GRH_LEN bytes: the IPv6 header, or the IPv4 header in the last 20
+ *	of them (annex A17.4.5.1), as they would be on the wire
+ */
+void rxng_path_grh(const struct rxng_path *path, u32 len, void *grh)
+{
+	struct iphdr *iph = grh + RXNG_GRH_LEN - sizeof(*iph);
+
+	static_assert(sizeof(struct ib_grh) == sizeof(struct ipv6hdr));
+	len += sizeof(struct udphdr);
+	if (path->v6) {
+		fill_ipv6(path, len, grh);
+		return;
+	}
+	memset(grh, 0, RXNG_GRH_LEN - sizeof(*iph));
+	fill_ipv4(path, len, iph);
+	ip_send_check(iph);
 }
 
 static void put_icrc(const struct rxng_path *path, struct sk_buff *skb)
@@ -308,7 +383,7 @@ static int local_out(const struct rxng_path *path, struct sk_buff *skb,
 /**
  * rxng_net_send - put a packet on its way
  * @path: where it goes
- * @dst: its route, from rxng_path_route() in the same ownership of @path
+ * @dst: its route, from rxng_path_route() in the same ownership of its path
  * @skb: packet from rxng_skb_alloc(), from the BTH to an ICRC yet to be
  *	computed, all of it linear; consumed
  * @sk: socket that it is accounted to
@@ -319,16 +394,13 @@ static int local_out(const struct rxng_path *path, struct sk_buff *skb,
  * too, so that a refusal may last.
  * Context: bottom halves off.
  */
-int rxng_net_send(struct rxng_path *path, struct dst_entry *dst,
+int rxng_net_send(const struct rxng_path *path, struct dst_entry *dst,
 		  struct sk_buff *skb, struct sock *sk)
 {
 	int err;
 
 	push_udp(path, skb);
-	if (path->v6)
-		push_ipv6(path, skb);
-	else
-		push_ipv4(path, skb);
+	push_ip(path, skb);
 	put_icrc(path, skb);
 	skb->priority = rt_tos2priority(path->traffic_class);
 

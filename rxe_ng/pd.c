@@ -19,7 +19,7 @@ int rxng_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 	err = rxng_udata_unused(udata);
 	if (err)
 		return err;
-	return rxng_take(&dev->num_pd, RXNG_MAX_PD) ? 0 : -ENOMEM;
+	return rxng_take(&dev->num_pd, RXNG_MAX_PD, &ibpd->res) ? 0 : -ENOMEM;
 }
 
 /**
@@ -32,6 +32,6 @@ int rxng_alloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
  */
 int rxng_dealloc_pd(struct ib_pd *ibpd, struct ib_udata *udata)
 {
-	atomic_dec(&to_rxng_dev(ibpd->device)->num_pd);
+	rxng_give(&to_rxng_dev(ibpd->device)->num_pd, &ibpd->res);
 	return 0;
 }

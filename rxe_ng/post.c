@@ -8,26 +8,34 @@
 /* Requests that one look at a process' send ring takes. */
 #define FETCH_MAX 32
 
-/* What a send opcode asks the transport to do. */
+#define RC BIT(RXNG_SERVICE_RC)
+#define UC BIT(RXNG_SERVICE_UC)
+#define UD BIT(RXNG_SERVICE_UD)
+
+/* What a send opcode asks the transport to do, and which services have it. */
 static const struct {
 	u8 kind;
 	u8 flags;
-	bool known;
+	u8 services;
 	bool kernel_only;
 } send_ops[] = {
-	[RXNG_WR_RDMA_WRITE] = { RXNG_KIND_WRITE, 0, true },
+	[RXNG_WR_RDMA_WRITE] = { RXNG_KIND_WRITE, 0, RC | UC },
 	[RXNG_WR_RDMA_WRITE_WITH_IMM] = { RXNG_KIND_WRITE, RXNG_SWQE_IMM,
-					  true },
-	[RXNG_WR_SEND] = { RXNG_KIND_SEND, 0, true },
-	[RXNG_WR_SEND_WITH_IMM] = { RXNG_KIND_SEND, RXNG_SWQE_IMM, true },
-	[RXNG_WR_SEND_WITH_INV] = { RXNG_KIND_SEND, RXNG_SWQE_INV, true },
-	[RXNG_WR_RDMA_READ] = { RXNG_KIND_READ, 0, true },
+					  RC | UC },
+	[RXNG_WR_SEND] = { RXNG_KIND_SEND, 0, RC | UC | UD },
+	[RXNG_WR_SEND_WITH_IMM] = { RXNG_KIND_SEND, RXNG_SWQE_IMM,
+				    RC | UC | UD },
+	[RXNG_WR_SEND_WITH_INV] = { RXNG_KIND_SEND, RXNG_SWQE_INV, RC },
+	[RXNG_WR_RDMA_READ] = { RXNG_KIND_READ, 0, RC },
+	[RXNG_WR_RDMA_READ_WITH_INV] = { RXNG_KIND_READ, 0, RC, true },
 	[RXNG_WR_ATOMIC_CMP_AND_SWP] = { RXNG_KIND_ATOMIC, RXNG_SWQE_CMP_SWAP,
-					 true },
-	[RXNG_WR_ATOMIC_FETCH_AND_ADD] = { RXNG_KIND_ATOMIC, 0, true },
-	[RXNG_WR_LOCAL_INV] = { RXNG_KIND_NONE, RXNG_SWQE_BARRIER, true,
-				true },
-	[RXNG_WR_REG_MR] = { RXNG_KIND_NONE, 0, true, true },
+					 RC },
+	[RXNG_WR_ATOMIC_FETCH_AND_ADD] = { RXNG_KIND_ATOMIC, 0, RC },
+	[RXNG_WR_FLUSH] = { RXNG_KIND_FLUSH, 0, RC },
+	[RXNG_WR_ATOMIC_WRITE] = { RXNG_KIND_ATOMIC_WRITE, 0, RC },
+	[RXNG_WR_LOCAL_INV] = { RXNG_KIND_NONE, RXNG_SWQE_BARRIER, RC | UC },
+	[RXNG_WR_BIND_MW] = { RXNG_KIND_NONE, 0, RC | UC },
+	[RXNG_WR_REG_MR] = { RXNG_KIND_NONE, 0, RC | UC, true },
 };
 
 static_assert(RXNG_WR_RDMA_WRITE == (int)IB_WR_RDMA_WRITE);
@@ -35,6 +43,8 @@ static_assert(RXNG_WR_SEND_WITH_INV == (int)IB_WR_SEND_WITH_INV);
 static_assert(RXNG_WR_ATOMIC_FETCH_AND_ADD ==
 	      (int)IB_WR_ATOMIC_FETCH_AND_ADD);
 static_assert(RXNG_WR_LOCAL_INV == (int)IB_WR_LOCAL_INV);
+static_assert(RXNG_WR_RDMA_READ_WITH_INV == (int)IB_WR_RDMA_READ_WITH_INV);
+static_assert(RXNG_WR_BIND_MW == (int)IB_WR_BIND_MW);
 static_assert(RXNG_WR_REG_MR == (int)IB_WR_REG_MR);
 static_assert(RXNG_SEND_FENCE == (int)IB_SEND_FENCE);
 static_assert(RXNG_SEND_INLINE == (int)IB_SEND_INLINE);
@@ -42,10 +52,11 @@ static_assert(RXNG_SWQE_INLINE == RXNG_SEND_INLINE);
 static_assert(RXNG_SWQE_SOLICITED == RXNG_SEND_SOLICITED);
 static_assert(RXNG_SWQE_SIGNALED == RXNG_SEND_SIGNALED);
 
-static bool op_known(u32 opcode, bool user)
+static bool op_known(const struct rxng_qp *qp, u32 opcode)
 {
-	return opcode < ARRAY_SIZE(send_ops) && send_ops[opcode].known &&
-	       !(user && send_ops[opcode].kernel_only);
+	return opcode < ARRAY_SIZE(send_ops) &&
+	       send_ops[opcode].services & BIT(qp->req.service) &&
+	       !(qp->user && send_ops[opcode].kernel_only);
 }
 
 static void begin(struct rxng_send *send, u64 wr_id, u32 opcode, u32 flags)
@@ -68,7 +79,9 @@ static void check_length(struct rxng_send *send, u64 length)
 {
 	send->w.length = length;
 	if (length > RXNG_MAX_MESSAGE ||
-	    (send->w.kind == RXNG_KIND_ATOMIC && length != sizeof(u64))) {
+	    ((send->w.kind == RXNG_KIND_ATOMIC ||
+	      send->w.kind == RXNG_KIND_ATOMIC_WRITE) &&
+	     length != sizeof(u64))) {
 		send->w.state = RXNG_SWQE_FAILED;
 		send->w.status = RXNG_WC_LOC_LEN_ERR;
 	}
@@ -84,19 +97,17 @@ static void refuse(struct rxng_send *send, u64 wr_id, u32 opcode,
 	send->w.status = status;
 }
 
-static u64 copy_user_sges(struct rxng_sge *to, const struct rxng_sge *from,
-			  u32 num)
+static u32 flush_header(u8 type, u8 level)
 {
-	u64 length = 0;
-	u32 i;
+	return (type & RXNG_FETH_TYPE_MASK) |
+	       (level & RXNG_FETH_LEVEL_MASK) << RXNG_FETH_LEVEL_SHIFT;
+}
 
-	for (i = 0; i < num; i++) {
-		to[i].addr = READ_ONCE(from[i].addr);
-		to[i].length = READ_ONCE(from[i].length);
-		to[i].lkey = READ_ONCE(from[i].lkey);
-		length += to[i].length;
-	}
-	return length;
+/* Has data that goes to the peer, and not some of the peer's to be put. */
+static bool carries_data(const struct rxng_send *send)
+{
+	return !rxng_kind_has_response(send->w.kind) ||
+	       send->w.kind == RXNG_KIND_ATOMIC_WRITE;
 }
 
 static void fetch_operation(struct rxng_send *send,
@@ -109,6 +120,11 @@ static void fetch_operation(struct rxng_send *send,
 		send->w.swap_add = send->w.flags & RXNG_SWQE_CMP_SWAP ?
 					   READ_ONCE(wqe->wr.atomic.swap) :
 					   send->w.compare;
+	} else if (send->w.kind == RXNG_KIND_FLUSH) {
+		send->w.rkey = READ_ONCE(wqe->wr.flush.rkey);
+		send->w.feth = flush_header(READ_ONCE(wqe->wr.flush.type),
+					    READ_ONCE(wqe->wr.flush.level));
+		return;
 	} else {
 		send->w.rkey = READ_ONCE(wqe->wr.rdma.rkey);
 	}
@@ -116,6 +132,40 @@ static void fetch_operation(struct rxng_send *send,
 		send->w.inv_rkey = READ_ONCE(wqe->ex.invalidate_rkey);
 	else
 		send->w.imm = READ_ONCE(wqe->ex.imm_data);
+}
+
+/* A local operation has no data. */
+static void fetch_local(struct rxng_send *send, const struct rxng_send_wqe *wqe)
+{
+	if (send->w.opcode == RXNG_WR_LOCAL_INV) {
+		send->key = READ_ONCE(wqe->ex.invalidate_rkey);
+		return;
+	}
+	send->bind = (struct rxng_bind){
+		.addr = READ_ONCE(wqe->wr.mw.addr),
+		.length = READ_ONCE(wqe->wr.mw.length),
+		.lkey = READ_ONCE(wqe->wr.mw.mr_lkey),
+		.window = READ_ONCE(wqe->wr.mw.mw_rkey),
+		.key = READ_ONCE(wqe->wr.mw.rkey),
+		.access = READ_ONCE(wqe->wr.mw.access),
+	};
+}
+
+static u32 effective_qkey(const struct rxng_qp *qp, u32 asked)
+{
+	return asked & RXNG_QKEY_OWN ? qp->attr.qkey : asked;
+}
+
+/* Returns whether there is such a handle. */
+static bool fetch_destination(struct rxng_qp *qp, struct rxng_send *send,
+			      const struct rxng_send_wqe *wqe)
+{
+	send->w.dqpn = READ_ONCE(wqe->wr.ud.remote_qpn) & RXNG_QPN_MASK;
+	send->w.qkey = effective_qkey(qp, READ_ONCE(wqe->wr.ud.remote_qkey));
+	send->w.imm = READ_ONCE(wqe->ex.imm_data);
+	send->av = rxng_av_get(rxng_qp_dev(qp), qp->ibqp.pd,
+			       READ_ONCE(wqe->wr.ud.ah_num));
+	return send->av;
 }
 
 static void fetch_one(struct rxng_qp *qp, struct rxng_send *send,
@@ -127,30 +177,41 @@ static void fetch_one(struct rxng_qp *qp, struct rxng_send *send,
 	u32 length = READ_ONCE(wqe->dma.length);
 	bool is_inline;
 
-	if (!op_known(opcode, true)) {
+	if (!op_known(qp, opcode)) {
 		refuse(send, wr_id, opcode, RXNG_WC_LOC_QP_OP_ERR);
 		return;
 	}
 	begin(send, wr_id, opcode, READ_ONCE(wqe->send_flags));
-	/* ibv_wr_set_inline_data() of the stock provider sets no flag. */
-	if (!num_sge && length && !rxng_kind_has_response(send->w.kind))
+	if (send->w.kind == RXNG_KIND_NONE) {
+		fetch_local(send, wqe);
+		return;
+	}
+	/* Inline data of the stock provider's ibv_wr_*() has no flag. */
+	if (!num_sge && length && carries_data(send))
 		send->w.flags |= RXNG_SWQE_INLINE;
 	is_inline = send->w.flags & RXNG_SWQE_INLINE;
 	if (is_inline ? length > qp->cap.max_inline_data ||
-				rxng_kind_has_response(send->w.kind) :
+				!carries_data(send) :
 			num_sge > qp->cap.max_send_sge) {
 		refuse(send, wr_id, opcode, RXNG_WC_LOC_QP_OP_ERR);
 		return;
 	}
-	fetch_operation(send, wqe);
-	if (is_inline) {
+	if (qp->req.service != RXNG_SERVICE_UD) {
+		fetch_operation(send, wqe);
+	} else if (!fetch_destination(qp, send, wqe)) {
+		refuse(send, wr_id, opcode, RXNG_WC_LOC_QP_OP_ERR);
+		return;
+	}
+	if (send->w.kind == RXNG_KIND_FLUSH) {
+		send->w.length = length;
+	} else if (is_inline) {
 		memcpy(send->sge, wqe->data, length);
 		check_length(send, length);
 	} else {
 		send->w.num_sge = num_sge;
-		check_length(send, copy_user_sges(send->sge,
-						  (const void *)wqe->data,
-						  num_sge));
+		check_length(send, rxng_copy_user_sges(send->sge,
+						       (const void *)wqe->data,
+						       num_sge));
 	}
 }
 
@@ -166,6 +227,7 @@ static void fetch_user(struct rxng_qp *qp)
 		rxng_qp_fatal(qp);
 		return;
 	}
+	qp->rung = ready > FETCH_MAX;
 	for (i = 0; i < min(ready, FETCH_MAX); i++) {
 		fetch_one(qp, rxng_qp_send(qp, req->tail),
 			  rxng_ring_slot(&qp->sq, req->tail));
@@ -179,6 +241,7 @@ static void fetch_user(struct rxng_qp *qp)
  */
 void rxng_qp_fetch_sends(struct rxng_qp *qp)
 {
+	qp->rung = false;
 	if (qp->user)
 		fetch_user(qp);
 	else
@@ -203,45 +266,50 @@ void rxng_qp_publish_head(struct rxng_qp *qp)
  */
 void rxng_qp_drop_posted(struct rxng_qp *qp)
 {
-	u32 posted;
+	u32 posted, last, idx;
 
-	if (qp->user)
+	if (qp->user) {
 		posted = READ_ONCE(qp->sq.shared->producer_index) &
 			 qp->sq.mask;
-	else
+		last = qp->req.tail;
+	} else {
 		posted = READ_ONCE(qp->posted);
+		last = posted;
+	}
+	for (idx = qp->req.head; idx != last; idx++)
+		rxng_send_release(rxng_qp_send(qp, idx));
 	rxng_req_reset(&qp->req, posted);
 	rxng_qp_publish_head(qp);
+}
+
+static int take_own(struct rxng_qp *qp)
+{
+	u32 ready = rxng_ring_ready(&qp->rq, qp->rq.index);
+
+	if (ready == RXNG_RING_BAD)
+		return -EIO;
+	if (!ready)
+		return -ENODATA;
+	return rxng_recv_load(&qp->recv, rxng_ring_slot(&qp->rq, qp->rq.index),
+			      qp->cap.max_recv_sge);
 }
 
 /**
  * rxng_qp_take_recv - take up the next receive request
  * @qp: QP that the caller owns; no receive is in use
  *
- * Return: 0; -ENODATA when none is posted; -EINVAL when it is malformed, in
- * which case it is in use all the same, to be completed in error.
+ * Return: 0; -ENODATA when none is posted, also when the queue is broken and
+ * the QP goes to ERROR for it; -EINVAL when it is malformed, in which case it
+ * is in use all the same, to be completed in error.
  */
 int rxng_qp_take_recv(struct rxng_qp *qp)
 {
-	u32 ready = rxng_ring_ready(&qp->rq, qp->rq.index);
-	struct rxng_recv *recv = &qp->recv;
-	const struct rxng_recv_wqe *wqe;
+	int err = qp->srq ? rxng_srq_take(qp->srq, &qp->recv) : take_own(qp);
 
-	if (ready == RXNG_RING_BAD)
-		rxng_qp_fatal(qp);
-	if (!ready || ready == RXNG_RING_BAD)
-		return -ENODATA;
-	wqe = rxng_ring_slot(&qp->rq, qp->rq.index);
-	recv->taken = true;
-	recv->wr_id = READ_ONCE(wqe->wr_id);
-	recv->num_sge = READ_ONCE(wqe->dma.num_sge);
-	recv->length = 0;
-	if (recv->num_sge > qp->cap.max_recv_sge) {
-		recv->num_sge = 0;
-		return -EINVAL;
-	}
-	recv->length = copy_user_sges(recv->sge, wqe->sge, recv->num_sge);
-	return 0;
+	if (err != -EIO)
+		return err;
+	rxng_qp_fatal(qp);
+	return -ENODATA;
 }
 
 /**
@@ -251,24 +319,9 @@ int rxng_qp_take_recv(struct rxng_qp *qp)
 void rxng_qp_retire_recv(struct rxng_qp *qp)
 {
 	qp->recv.taken = false;
-	rxng_ring_retire(&qp->rq, rxng_ring_next(&qp->rq, qp->rq.index));
-}
-
-static u64 copy_kernel_sges(struct rxng_sge *to, const struct ib_sge *from,
-			    u32 num)
-{
-	u64 length = 0;
-	u32 i;
-
-	for (i = 0; i < num; i++) {
-		to[i] = (struct rxng_sge){
-			.addr = from[i].addr,
-			.length = from[i].length,
-			.lkey = from[i].lkey,
-		};
-		length += from[i].length;
-	}
-	return length;
+	if (!qp->srq)
+		rxng_ring_retire(&qp->rq,
+				 rxng_ring_next(&qp->rq, qp->rq.index));
 }
 
 static int copy_inline(struct rxng_qp *qp, struct rxng_send *send,
@@ -291,6 +344,19 @@ static int copy_inline(struct rxng_qp *qp, struct rxng_send *send,
 	return 0;
 }
 
+static int copy_destination(struct rxng_qp *qp, struct rxng_send *send,
+			    const struct ib_send_wr *wr)
+{
+	if (!ud_wr(wr)->ah || ud_wr(wr)->ah->pd != qp->ibqp.pd)
+		return -EINVAL;
+	send->w.dqpn = ud_wr(wr)->remote_qpn & RXNG_QPN_MASK;
+	send->w.qkey = effective_qkey(qp, ud_wr(wr)->remote_qkey);
+	send->w.imm = wr->ex.imm_data;
+	send->av = to_rxng_ah(ud_wr(wr)->ah)->av;
+	refcount_inc(&send->av->refs);
+	return 0;
+}
+
 static void copy_operation(struct rxng_send *send, const struct ib_send_wr *wr)
 {
 	switch (send->w.kind) {
@@ -304,6 +370,7 @@ static void copy_operation(struct rxng_send *send, const struct ib_send_wr *wr)
 		break;
 	case RXNG_KIND_WRITE:
 	case RXNG_KIND_READ:
+	case RXNG_KIND_ATOMIC_WRITE:
 		send->w.raddr = rdma_wr(wr)->remote_addr;
 		send->w.rkey = rdma_wr(wr)->rkey;
 		break;
@@ -314,7 +381,8 @@ static void copy_operation(struct rxng_send *send, const struct ib_send_wr *wr)
 		send->mr = reg_wr(wr)->mr;
 		send->key = reg_wr(wr)->key;
 		send->access = reg_wr(wr)->access;
-	} else if (wr->opcode == IB_WR_LOCAL_INV) {
+	} else if (wr->opcode == IB_WR_LOCAL_INV ||
+		   wr->opcode == IB_WR_RDMA_READ_WITH_INV) {
 		send->key = wr->ex.invalidate_rkey;
 	} else if (send->w.flags & RXNG_SWQE_INV) {
 		send->w.inv_rkey = wr->ex.invalidate_rkey;
@@ -323,24 +391,38 @@ static void copy_operation(struct rxng_send *send, const struct ib_send_wr *wr)
 	}
 }
 
+static int copy_data(struct rxng_qp *qp, struct rxng_send *send,
+		     const struct ib_send_wr *wr)
+{
+	if (send->w.kind == RXNG_KIND_NONE)
+		return 0;
+	if (send->w.flags & RXNG_SWQE_INLINE)
+		return carries_data(send) ? copy_inline(qp, send, wr) :
+					    -EINVAL;
+	send->w.num_sge = wr->num_sge;
+	check_length(send,
+		     rxng_copy_kernel_sges(send->sge, wr->sg_list, wr->num_sge));
+	return 0;
+}
+
 static int copy_send(struct rxng_qp *qp, struct rxng_send *send,
 		     const struct ib_send_wr *wr)
 {
-	if (!op_known(wr->opcode, false))
+	int err;
+
+	/* The kernel has no interface to windows and FLUSH. */
+	if (!op_known(qp, wr->opcode) || wr->opcode == (int)RXNG_WR_BIND_MW ||
+	    wr->opcode == (int)RXNG_WR_FLUSH)
 		return -EOPNOTSUPP;
 	if (wr->num_sge < 0 || wr->num_sge > qp->cap.max_send_sge)
 		return -EINVAL;
 	begin(send, wr->wr_id, wr->opcode, wr->send_flags);
+	err = copy_data(qp, send, wr);
+	if (err)
+		return err;
+	if (qp->req.service == RXNG_SERVICE_UD)
+		return copy_destination(qp, send, wr);
 	copy_operation(send, wr);
-	if (send->w.kind == RXNG_KIND_NONE)
-		return 0;
-	if (send->w.flags & RXNG_SWQE_INLINE)
-		return rxng_kind_has_response(send->w.kind) ?
-			       -EINVAL :
-			       copy_inline(qp, send, wr);
-	send->w.num_sge = wr->num_sge;
-	check_length(send,
-		     copy_kernel_sges(send->sge, wr->sg_list, wr->num_sge));
 	return 0;
 }
 
@@ -424,24 +506,6 @@ int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	return err;
 }
 
-static int post_one_recv(struct rxng_qp *qp, const struct ib_recv_wr *wr)
-{
-	struct rxng_ring *rq = &qp->rq;
-	u32 producer = rq->shared->producer_index;
-	struct rxng_recv_wqe *wqe = rxng_ring_slot(rq, producer);
-	u32 next = rxng_ring_next(rq, producer);
-
-	if (wr->num_sge < 0 || wr->num_sge > qp->cap.max_recv_sge)
-		return -EINVAL;
-	if (next == smp_load_acquire(&rq->shared->consumer_index))
-		return -ENOMEM;
-	wqe->wr_id = wr->wr_id;
-	wqe->dma.num_sge = wr->num_sge;
-	copy_kernel_sges(wqe->sge, wr->sg_list, wr->num_sge);
-	smp_store_release(&rq->shared->producer_index, next);
-	return 0;
-}
-
 /**
  * rxng_post_recv - post receive requests of a kernel consumer
  * @ibqp: QP
@@ -450,8 +514,8 @@ static int post_one_recv(struct rxng_qp *qp, const struct ib_recv_wr *wr)
  *
  * A process writes its ring without this call.
  *
- * Return: 0; -EINVAL in RESET, for a process, or for a malformed request;
- * -ENOMEM when the queue is full.
+ * Return: 0; -EINVAL in RESET, for a process, with an SRQ, or for a malformed
+ * request; -ENOMEM when the queue is full.
  * Context: any.
  */
 int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
@@ -459,20 +523,15 @@ int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 {
 	struct rxng_qp *qp = to_rxng_qp(ibqp);
 	unsigned long flags;
-	int err = 0;
+	int err;
 
-	if (qp->user || READ_ONCE(qp->attr.qp_state) == IB_QPS_RESET) {
+	if (qp->user || qp->srq ||
+	    READ_ONCE(qp->attr.qp_state) == IB_QPS_RESET) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
 	spin_lock_irqsave(&qp->recv_lock, flags);
-	for (; wr; wr = wr->next) {
-		err = post_one_recv(qp, wr);
-		if (err) {
-			*bad_wr = wr;
-			break;
-		}
-	}
+	err = rxng_recv_post(&qp->rq, qp->cap.max_recv_sge, wr, bad_wr);
 	spin_unlock_irqrestore(&qp->recv_lock, flags);
 	if (READ_ONCE(qp->attr.qp_state) == IB_QPS_ERR)
 		rxng_qp_wake(qp, RXNG_WAKE_WORK);

@@ -58,9 +58,25 @@ static int check_caps(const struct ib_qp_cap *cap)
 	return 0;
 }
 
+/* Returns enum rxng_service, or a negative errno. */
+static int service_of(enum ib_qp_type type)
+{
+	switch (type) {
+	case IB_QPT_RC:
+		return RXNG_SERVICE_RC;
+	case IB_QPT_UC:
+		return RXNG_SERVICE_UC;
+	case IB_QPT_UD:
+	case IB_QPT_GSI:
+		return RXNG_SERVICE_UD;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
 static int check_init(const struct ib_qp_init_attr *init)
 {
-	if (init->qp_type != IB_QPT_RC || init->srq || init->create_flags ||
+	if (service_of(init->qp_type) < 0 || init->create_flags ||
 	    init->rwq_ind_tbl)
 		return -EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq)
@@ -107,10 +123,13 @@ static int create_recvs(struct rxng_qp *qp)
 	struct ib_qp_cap *cap = &qp->cap;
 	int err;
 
+	if (qp->srq) {
+		cap->max_recv_wr = 0;
+		cap->max_recv_sge = 0;
+		return 0;
+	}
 	err = rxng_ring_create(&qp->rq, cap->max_recv_wr,
-			       sizeof(struct rxng_recv_wqe) +
-				       cap->max_recv_sge *
-					       sizeof(struct rxng_sge));
+			       rxng_recv_slot_size(cap->max_recv_sge));
 	if (!err)
 		cap->max_recv_wr = qp->rq.mask;
 	return err;
@@ -148,9 +167,11 @@ static int map_queues(struct rxng_qp *qp, struct ib_udata *udata)
 	struct rxng_create_qp_resp resp = {};
 	int err;
 
-	err = rxng_ring_map(&qp->rq, &uc->ibuc, &resp.rq_mi);
-	if (err)
-		return err;
+	if (!qp->srq) {
+		err = rxng_ring_map(&qp->rq, &uc->ibuc, &resp.rq_mi);
+		if (err)
+			return err;
+	}
 	err = rxng_ring_map(&qp->sq, &uc->ibuc, &resp.sq_mi);
 	if (err)
 		return err;
@@ -164,9 +185,39 @@ static void init_qp(struct rxng_qp *qp, const struct ib_qp_init_attr *init,
 	spin_lock_init(&qp->post_lock);
 	spin_lock_init(&qp->recv_lock);
 	qp->user = user;
+	qp->stats = rxng_qp_dev(qp)->stats;
 	qp->cap = init->cap;
+	qp->srq = init->srq ? to_rxng_srq(init->srq) : NULL;
+	qp->req.service = service_of(init->qp_type);
+	qp->resp.service = qp->req.service;
 	qp->sq_sig_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
 	rxng_qp_init_task(qp);
+}
+
+/* QP 1 is one for each device, and is found by the device's addresses. */
+static int publish(struct rxng_qp *qp)
+{
+	struct rxng_dev *dev = rxng_qp_dev(qp);
+	int err;
+
+	if (qp->ibqp.qp_type == IB_QPT_GSI) {
+		qp->ibqp.qp_num = RXNG_GSI_QPN;
+		return cmpxchg(&dev->gsi, NULL, qp) ? -EBUSY : 0;
+	}
+	err = xa_alloc_cyclic(&qps, &qp->ibqp.qp_num, qp,
+			      XA_LIMIT(FIRST_QPN, RXNG_QPN_MASK - 1),
+			      &next_qpn, GFP_KERNEL);
+	return err < 0 ? err : 0;
+}
+
+static void unpublish(struct rxng_qp *qp)
+{
+	if (qp->ibqp.qp_type == IB_QPT_GSI)
+		WRITE_ONCE(rxng_qp_dev(qp)->gsi, NULL);
+	else
+		xa_erase(&qps, qp->ibqp.qp_num);
+	/* Receivers that found it are done after this. */
+	synchronize_rcu_expedited();
 }
 
 /**
@@ -176,7 +227,8 @@ static void init_qp(struct rxng_qp *qp, const struct ib_qp_init_attr *init,
  * @udata: response of a process, or NULL for a kernel consumer
  *
  * Return: 0; -EOPNOTSUPP for a type or flag that is not there; -EINVAL for
- * capacities beyond the device's; -ENOMEM at a limit or without memory.
+ * capacities beyond the device's; -ENOMEM at a limit or without memory; -EBUSY
+ * for a second QP 1.
  */
 int rxng_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		   struct ib_udata *udata)
@@ -191,7 +243,7 @@ int rxng_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	err = rxng_udata_check(udata, sizeof(struct rxng_create_qp_resp));
 	if (err)
 		return err;
-	if (!rxng_take(&dev->num_qp, RXNG_MAX_QP))
+	if (!rxng_take(&dev->num_qp, RXNG_MAX_QP, &ibqp->pd->res))
 		return -ENOMEM;
 	init_qp(qp, init, udata);
 	err = create_queues(qp);
@@ -208,10 +260,8 @@ int rxng_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 		if (err)
 			goto err_release_sock;
 	}
-	err = xa_alloc_cyclic(&qps, &ibqp->qp_num, qp,
-			      XA_LIMIT(FIRST_QPN, RXNG_QPN_MASK - 1),
-			      &next_qpn, GFP_KERNEL);
-	if (err < 0)
+	err = publish(qp);
+	if (err)
 		goto err_release_sock;
 	init->cap = qp->cap;
 	return 0;
@@ -221,7 +271,7 @@ err_release_sock:
 err_destroy_queues:
 	destroy_queues(qp);
 err_put_count:
-	atomic_dec(&dev->num_qp);
+	rxng_give(&dev->num_qp, &ibqp->pd->res);
 	return err;
 }
 
@@ -251,7 +301,7 @@ int rxng_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	init->qp_context = ibqp->qp_context;
 	init->send_cq = ibqp->send_cq;
 	init->recv_cq = ibqp->recv_cq;
-	init->srq = NULL;
+	init->srq = ibqp->srq;
 	init->cap = qp->cap;
 	init->sq_sig_type = qp->sq_sig_all ? IB_SIGNAL_ALL_WR :
 					     IB_SIGNAL_REQ_WR;
@@ -273,16 +323,16 @@ int rxng_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct rxng_qp *qp = to_rxng_qp(ibqp);
 
-	xa_erase(&qps, ibqp->qp_num);
-	/* Receivers that found it are done after this. */
-	synchronize_rcu_expedited();
+	unpublish(qp);
 	spin_lock_bh(&qp->lock);
 	rxng_qp_reset(qp);
 	spin_unlock_bh(&qp->lock);
 	rxng_qp_sock_release(qp->sk);
 	rxng_qp_stop_task(qp);
+	rxng_cq_settle(to_rxng_cq(ibqp->send_cq));
+	rxng_cq_settle(to_rxng_cq(ibqp->recv_cq));
 	rxng_path_drop_route(&qp->path);
 	destroy_queues(qp);
-	atomic_dec(&to_rxng_dev(ibqp->device)->num_qp);
+	rxng_give(&to_rxng_dev(ibqp->device)->num_qp, &ibqp->pd->res);
 	return 0;
 }

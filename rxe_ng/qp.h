@@ -11,17 +11,25 @@
 #include <linux/interrupt.h>
 #include <linux/mutex.h>
 #include <linux/smp.h>
+#include <linux/workqueue.h>
 
+#include "ah.h"
+#include "counter.h"
 #include "cq.h"
+#include "cursor.h"
+#include "mw.h"
 #include "net.h"
 #include "proto/requester.h"
 #include "proto/responder.h"
 #include "ring.h"
+#include "srq.h"
 
 /* Packets or bursts that each queue of the inbox takes. */
 #define RXNG_INBOX_MAX 1024
 /* Packets or bursts that one turn handles before it lets others run. */
 #define RXNG_RUN_BUDGET 128
+/* Looks of a doorbell at an owner that may let go soon. */
+#define RXNG_OWNER_SPINS 64
 
 /* A process this far ahead does not wait for its next completion. */
 #define RXNG_AHEAD 4
@@ -30,8 +38,10 @@
 
 /* Bits of struct rxng_qp.wake: why the QP has to run. */
 enum rxng_wake {
-	/* Packets, work requests, room to send, or more than one turn takes. */
+	/* Packets, room to send, or more than one turn takes. */
 	RXNG_WAKE_WORK,
+	/* A doorbell: send requests were posted. */
+	RXNG_WAKE_POST,
 	/* The timer fired, and does not run any more. */
 	RXNG_WAKE_TIMER,
 };
@@ -43,39 +53,33 @@ enum rxng_news {
 	RXNG_NEWS_QP_FATAL,
 	RXNG_NEWS_QP_REQ_ERR,
 	RXNG_NEWS_QP_ACCESS_ERR,
+	RXNG_NEWS_LAST_WQE,
 	RXNG_NEWS_COUNT,
 };
 
 /**
  * struct rxng_send - a posted send request, in the QP's own memory
  * @w: what the transport needs
+ * @av: where a datagram goes, held; else NULL
+ * @bind: a window's binding
  * @mr: region of a fast registration
- * @key: its new key, or the key of a local invalidate
+ * @key: its new key, or the key of a local invalidate, by itself or behind a
+ *	READ
  * @access: its new rights
  * @sge: scatter-gather list; with RXNG_SWQE_INLINE the data itself
  */
 struct rxng_send {
 	struct rxng_swqe w;
-	struct ib_mr *mr;
-	u32 key;
-	u32 access;
+	struct rxng_av *av;
+	union {
+		struct rxng_bind bind;
+		struct {
+			struct ib_mr *mr;
+			u32 key;
+			u32 access;
+		};
+	};
 	struct rxng_sge sge[];
-};
-
-/**
- * struct rxng_recv - the receive request that the responder fills
- * @taken: one is in use
- * @wr_id: consumer's identifier
- * @num_sge: entries of @sge
- * @length: bytes that it has room for
- * @sge: scatter list
- */
-struct rxng_recv {
-	bool taken;
-	u64 wr_id;
-	u32 num_sge;
-	u64 length;
-	struct rxng_sge sge[RXNG_MAX_SGE];
 };
 
 /**
@@ -93,8 +97,36 @@ struct rxng_reply {
 };
 
 /**
+ * struct rxng_fault - pages that a QP misses; see fault.c
+ * @work: brings them in
+ * @missed: found missing in this turn; the work is queued when the turn ends,
+ *	since its end before that would look as if nothing was missing
+ * @asked: the same copy is to come again and be told of @err; until a whole
+ *	turn has gone by without it, or a reset
+ * @pending: the work has yet to be done; from its start it owns what follows
+ * @key: key of the memory region
+ * @iova: first address
+ * @len: bytes
+ * @want: what for
+ * @err: why the last ones could not be had, else 0
+ */
+struct rxng_fault {
+	struct work_struct work;
+	bool missed;
+	bool asked;
+	bool pending;
+	u32 key;
+	u64 iova;
+	u32 len;
+	enum rxng_odp_want want;
+	int err;
+};
+
+/**
  * struct rxng_qp - a queue pair
  * @ibqp: the core's part
+ * @stats: where it counts: with its device, or in a counter that it is bound
+ *	to; who counts has bottom halves off
  * @modify_mutex: one modify at a time; outermost
  * @lock: ownership; taken with bottom halves off. The tasklet and doorbells
  *	only try it: who fails leaves a bit in @wake that the owner sees after
@@ -110,11 +142,14 @@ struct rxng_reply {
  * @timer: fires for the nearest of retransmission, RNR, a NAK that is told
  *	again, congestion and the look for late work in ERROR
  * @timer_at: when @timer fires, 0 when it does not
- * @inbox_lock: protects the next four; innermost, bottom halves off
+ * @inbox_lock: protects the next six; innermost, bottom halves off
  * @requests: received requests
  * @responses: received responses
+ * @ack: newest acknowledgement by a peer on this host, which needs no packet
+ * @ack_waits: it was not taken up yet
  * @accepting: packets are taken (RTR and later)
  * @peer: addresses of packets that are taken: source, then destination
+ * @fault: pages that it waits for
  * @sk: accounts for packets under way
  * @path: where packets go
  * @dqpn: destination QP
@@ -128,7 +163,9 @@ struct rxng_reply {
  * @recheck_ns: how long after the last look that is
  * @user: posted by a process through rings
  * @sq: send ring, of a process only
- * @rq: receive ring
+ * @srq: where receives come from instead of @rq, or NULL
+ * @rq: receive ring, all zero with @srq
+ * @rung: a doorbell told of send requests that were not taken up yet
  * @sends: ring of struct rxng_send of @req.stride bytes each
  * @req: requester and completer
  * @resp: responder
@@ -136,6 +173,7 @@ struct rxng_reply {
  * @reply: READ response in progress
  * @ack_pending: an acknowledgement has to be sent
  * @established: the peer's first request was seen
+ * @last_wqe: it was told that nothing more is taken from @srq (ERROR)
  * @attr: attributes as last set; qp_state is the QP's state, also read
  *	without ownership (READ_ONCE)
  * @cap: capacities
@@ -147,6 +185,7 @@ struct rxng_reply {
  */
 struct rxng_qp {
 	struct ib_qp ibqp;
+	struct rxng_stats __percpu *stats;
 	struct mutex modify_mutex;
 
 	spinlock_t lock;
@@ -164,8 +203,12 @@ struct rxng_qp {
 	spinlock_t inbox_lock;
 	struct sk_buff_head requests;
 	struct sk_buff_head responses;
+	struct rxng_pkt ack;
+	bool ack_waits;
 	bool accepting;
 	struct in6_addr peer[2];
+
+	struct rxng_fault fault;
 
 	struct sock *sk;
 	struct rxng_path path;
@@ -180,7 +223,9 @@ struct rxng_qp {
 
 	bool user;
 	struct rxng_ring sq;
+	struct rxng_srq *srq;
 	struct rxng_ring rq;
+	bool rung;
 	void *sends;
 	struct rxng_req req;
 	struct rxng_resp resp;
@@ -188,6 +233,7 @@ struct rxng_qp {
 	struct rxng_reply reply;
 	bool ack_pending;
 	bool established;
+	bool last_wqe;
 
 	struct ib_qp_attr attr;
 	struct ib_qp_cap cap;
@@ -219,6 +265,42 @@ static inline struct rxng_send *rxng_qp_send(const struct rxng_qp *qp, u32 idx)
 	return container_of(rxng_req_wqe(&qp->req, idx), struct rxng_send, w);
 }
 
+/**
+ * rxng_qp_count - count something that a QP did or met
+ * @qp: QP
+ * @stat: what
+ * @n: how much of it
+ *
+ * Context: bottom halves off.
+ */
+static inline void rxng_qp_count(const struct rxng_qp *qp, enum rxng_stat stat,
+				 u64 n)
+{
+	this_cpu_add(READ_ONCE(qp->stats)->count[stat], n);
+}
+
+/**
+ * rxng_send_release - a send request is over
+ * @send: request; it refers to nothing afterwards
+ */
+static inline void rxng_send_release(struct rxng_send *send)
+{
+	rxng_av_put(send->av);
+	send->av = NULL;
+}
+
+/**
+ * rxng_qp_stands_still - does a QP wait for pages?
+ * @qp: QP that the caller owns
+ *
+ * It copies and sends nothing then.
+ */
+static inline bool rxng_qp_stands_still(const struct rxng_qp *qp)
+{
+	/* Pairs with the worker: what it found is seen. */
+	return smp_load_acquire(&qp->fault.pending);
+}
+
 /* qp.c */
 struct rxng_qp *rxng_qp_lookup(u32 qpn);
 int rxng_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
@@ -243,15 +325,32 @@ void rxng_qp_unlock(struct rxng_qp *qp) __releases(&qp->lock);
 void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		     const struct in6_addr *saddr,
 		     const struct in6_addr *daddr);
+void rxng_qp_receive_ack(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			 const struct in6_addr *saddr,
+			 const struct in6_addr *daddr);
+bool rxng_qp_take_ack(struct rxng_qp *qp, struct rxng_pkt *pkt);
+void rxng_qp_drop(const struct rxng_qp *qp, enum rxng_stat why);
 struct sk_buff *rxng_qp_dequeue(struct rxng_qp *qp, struct sk_buff_head *queue);
+void rxng_qp_requeue(struct rxng_qp *qp, struct sk_buff_head *queue,
+		     struct sk_buff *skb);
 void rxng_qp_write_space(struct sock *sk);
 void rxng_qp_init_task(struct rxng_qp *qp);
 void rxng_qp_stop_task(struct rxng_qp *qp);
 void rxng_qp_purge_inbox(struct rxng_qp *qp);
 
+/* fault.c */
+int rxng_qp_end_copy(struct rxng_qp *qp, struct rxng_cursor *cur, int ret);
+int rxng_qp_page_in_cell(struct rxng_qp *qp, u32 key, u64 iova);
+void rxng_qp_start_page_in(struct rxng_qp *qp, bool whole);
+void rxng_qp_init_fault(struct rxng_qp *qp);
+int rxng_fault_init(void);
+void rxng_fault_exit(void);
+
 /* error.c */
 void rxng_qp_error(struct rxng_qp *qp);
+void rxng_qp_send_error(struct rxng_qp *qp);
 void rxng_qp_fatal(struct rxng_qp *qp);
+bool rxng_qp_flush_sends(struct rxng_qp *qp, int *budget);
 bool rxng_qp_flush(struct rxng_qp *qp, int *budget);
 void rxng_qp_news(struct rxng_qp *qp, enum rxng_news what);
 void rxng_qp_deliver(struct rxng_qp *qp);

@@ -2,6 +2,10 @@
 /* Carrying out what proto/requester.c decides. */
 #include "tx.h"
 
+/* Older kernels have no names for them. */
+#define WC_FLUSH 8
+#define WC_ATOMIC_WRITE 9
+
 static const enum ib_wc_opcode wc_opcode[] = {
 	[RXNG_WR_RDMA_WRITE] = IB_WC_RDMA_WRITE,
 	[RXNG_WR_RDMA_WRITE_WITH_IMM] = IB_WC_RDMA_WRITE,
@@ -9,14 +13,18 @@ static const enum ib_wc_opcode wc_opcode[] = {
 	[RXNG_WR_SEND_WITH_IMM] = IB_WC_SEND,
 	[RXNG_WR_SEND_WITH_INV] = IB_WC_SEND,
 	[RXNG_WR_RDMA_READ] = IB_WC_RDMA_READ,
+	[RXNG_WR_RDMA_READ_WITH_INV] = IB_WC_RDMA_READ,
 	[RXNG_WR_ATOMIC_CMP_AND_SWP] = IB_WC_COMP_SWAP,
 	[RXNG_WR_ATOMIC_FETCH_AND_ADD] = IB_WC_FETCH_ADD,
 	[RXNG_WR_LOCAL_INV] = IB_WC_LOCAL_INV,
 	[RXNG_WR_REG_MR] = IB_WC_REG_MR,
+	[RXNG_WR_BIND_MW] = IB_WC_BIND_MW,
+	[RXNG_WR_FLUSH] = WC_FLUSH,
+	[RXNG_WR_ATOMIC_WRITE] = WC_ATOMIC_WRITE,
 };
 
 /* Who sees the completion may post: the request's place is free by then. */
-static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
+static void complete_send(struct rxng_qp *qp, struct rxng_swqe *wqe,
 			  enum ib_wc_status status)
 {
 	struct ib_wc wc = {
@@ -30,6 +38,7 @@ static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
 
 	if (wqe->opcode < ARRAY_SIZE(wc_opcode))
 		wc.opcode = wc_opcode[wqe->opcode];
+	rxng_send_release(container_of(wqe, struct rxng_send, w));
 	rxng_req_retire(&qp->req);
 	rxng_qp_publish_head(qp);
 	if (silent)
@@ -38,11 +47,23 @@ static void complete_send(struct rxng_qp *qp, const struct rxng_swqe *wqe,
 		rxng_qp_fatal(qp);
 }
 
+/* One failed: what is behind it is flushed (10.3.1, ERROR and SQE). */
+static void stop_sending(struct rxng_qp *qp)
+{
+	if (qp->attr.qp_state == IB_QPS_ERR || qp->attr.qp_state == IB_QPS_SQE)
+		return;
+	if (qp->req.service == RXNG_SERVICE_RC)
+		rxng_qp_error(qp);
+	else
+		rxng_qp_send_error(qp);
+}
+
 /**
  * rxng_requester_retire - complete the requests that have ended, in order
  * @qp: QP that the caller owns
  *
- * The first one that failed takes the QP to ERROR; what is left is flushed.
+ * The first one that failed takes the QP to ERROR or SQE; what is left is
+ * flushed.
  */
 void rxng_requester_retire(struct rxng_qp *qp)
 {
@@ -58,8 +79,7 @@ void rxng_requester_retire(struct rxng_qp *qp)
 			      failed ? (enum ib_wc_status)wqe->status :
 				       IB_WC_SUCCESS);
 		if (failed) {
-			if (qp->attr.qp_state != IB_QPS_ERR)
-				rxng_qp_error(qp);
+			stop_sending(qp);
 			break;
 		}
 	}
@@ -68,7 +88,7 @@ void rxng_requester_retire(struct rxng_qp *qp)
 static void fail(struct rxng_qp *qp, struct rxng_swqe *wqe,
 		 enum rxng_status status)
 {
-	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_LOCAL_ERR);
+	rxng_qp_count(qp, RXNG_STAT_LOCAL_ERR, 1);
 	rxng_req_fail(&qp->req, wqe, status);
 }
 
@@ -76,10 +96,15 @@ static int do_local(struct rxng_qp *qp, struct rxng_send *send)
 {
 	struct rxng_dev *dev = rxng_qp_dev(qp);
 
-	if (send->w.opcode == RXNG_WR_REG_MR)
+	switch (send->w.opcode) {
+	case RXNG_WR_REG_MR:
 		return rxng_mr_fast_reg(dev, qp->ibqp.pd, send->mr, send->key,
 					send->access);
-	return rxng_mr_invalidate(dev, qp->ibqp.pd, send->key, false);
+	case RXNG_WR_BIND_MW:
+		return rxng_mw_bind(&qp->ibqp, &send->bind);
+	default:
+		return rxng_mr_invalidate(&qp->ibqp, send->key, false);
+	}
 }
 
 static void run_local(struct rxng_qp *qp)
@@ -87,7 +112,9 @@ static void run_local(struct rxng_qp *qp)
 	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
 
 	if (do_local(qp, send))
-		fail(qp, &send->w, RXNG_WC_LOC_QP_OP_ERR);
+		fail(qp, &send->w, send->w.opcode == RXNG_WR_BIND_MW ?
+					   RXNG_WC_MW_BIND_ERR :
+					   RXNG_WC_LOC_QP_OP_ERR);
 	else
 		rxng_req_local_done(&qp->req);
 }
@@ -120,8 +147,13 @@ static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 	int n;
 
 	open_payload(qp, send, &payload);
-	n = rxng_tx_burst(qp, burst, &payload, now);
-	rxng_cursor_end(&payload);
+	if (send->av)
+		n = rxng_tx_datagram(qp, send->av, burst, &payload, now);
+	else
+		n = rxng_tx_burst(qp, burst, &payload, now);
+	n = rxng_qp_end_copy(qp, &payload, n);
+	if (n == -EAGAIN)
+		return false;
 	if (n < 0) {
 		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
 		return true;
@@ -159,7 +191,8 @@ static bool send_one(struct rxng_qp *qp, struct rxng_pkt *pkt, u64 now)
 	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
 	int n;
 
-	if (!rxng_kind_has_response(send->w.kind))
+	if (!rxng_kind_has_response(send->w.kind) ||
+	    send->w.kind == RXNG_KIND_ATOMIC_WRITE)
 		return send_burst(qp, pkt, now);
 	if (!target_ok(qp, send)) {
 		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
@@ -168,6 +201,17 @@ static bool send_one(struct rxng_qp *qp, struct rxng_pkt *pkt, u64 now)
 	n = rxng_tx_burst(qp, pkt, NULL, now);
 	sent(qp, n, now);
 	return n;
+}
+
+/*
+ * Requests are taken up when a doorbell tells of them and not before: whoever
+ * runs the QP for a packet that came would take them from the CPU that posts
+ * them, which is about to send them itself.
+ */
+static bool was_rung(struct rxng_qp *qp)
+{
+	return qp->rung || (test_bit(RXNG_WAKE_POST, &qp->wake) &&
+			    test_and_clear_bit(RXNG_WAKE_POST, &qp->wake));
 }
 
 static void tell_drained(struct rxng_qp *qp)
@@ -192,10 +236,13 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 	bool going = qp->attr.qp_state == IB_QPS_RTS ||
 		     qp->attr.qp_state == IB_QPS_SQD;
 
+	/* Datagrams take what the port carries now. */
+	if (req->service == RXNG_SERVICE_UD)
+		req->mtu = ib_mtu_enum_to_int(rxng_device_mtu(rxng_qp_dev(qp)));
 	while (going && *budget > 0) {
 		struct rxng_pkt pkt = {};
 
-		if (req->cur == req->tail)
+		if (req->cur == req->tail && was_rung(qp))
 			rxng_qp_fetch_sends(qp);
 		switch (rxng_req_next(req, now, rxng_burst_pkts(qp), &pkt)) {
 		case RXNG_REQ_LOCAL:
@@ -204,6 +251,10 @@ void rxng_requester_run(struct rxng_qp *qp, u64 now, int *budget)
 		case RXNG_REQ_SEND:
 			going = rxng_tx_room(qp, pkt.kind) &&
 				send_one(qp, &pkt, now);
+			break;
+		case RXNG_REQ_TOO_LONG:
+			rxng_qp_count(qp, RXNG_STAT_TX_TOO_LONG, 1);
+			rxng_req_sent(req, 1, now);
 			break;
 		case RXNG_REQ_IDLE:
 		case RXNG_REQ_WAIT:

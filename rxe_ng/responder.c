@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Carrying out what proto/responder.c decides. */
+#include <rdma/ib_mad.h>
+
 #include "proto/timer.h"
 #include "trace.h"
 #include "tx.h"
 
-/* Credits: receive requests that are posted and not in use (9.7.7.2). */
+static bool reliable(const struct rxng_qp *qp)
+{
+	return qp->resp.service == RXNG_SERVICE_RC;
+}
+
+/*
+ * Credits: receive requests that are posted and not in use (9.7.7.2). A shared
+ * queue gives none, since any QP may take them (10.2.9.1).
+ */
 static u8 ack_syndrome(const struct rxng_qp *qp)
 {
-	u32 ready = rxng_ring_ready(&qp->rq, qp->rq.index);
+	u32 ready = qp->srq ? RXNG_RING_BAD :
+			      rxng_ring_ready(&qp->rq, qp->rq.index);
 
 	if (ready == RXNG_RING_BAD)
 		return RXNG_AETH_ACK | RXNG_AETH_NO_CREDITS;
@@ -45,8 +56,16 @@ static void send_nak(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 
 static void reject(struct rxng_qp *qp, enum rxng_nak code, u32 psn, u64 now)
 {
-	send_nak(qp, RXNG_AETH_NAK | code, psn, now);
+	if (reliable(qp))
+		send_nak(qp, RXNG_AETH_NAK | code, psn, now);
 	rxng_qp_error(qp);
+}
+
+/* The peer's fault costs its message and nothing else (9.8.2.2.7, 9.8.3.2). */
+static void lose(struct rxng_qp *qp, enum rxng_stat why)
+{
+	rxng_qp_drop(qp, why);
+	rxng_resp_lost(&qp->resp);
 }
 
 /* The consumer's own buffers are at fault: only the completion says so. */
@@ -65,10 +84,28 @@ static void reject_invalid(struct rxng_qp *qp, u64 now)
 
 static void reject_access(struct rxng_qp *qp, u32 psn, u64 now)
 {
+	if (!reliable(qp)) {
+		lose(qp, RXNG_STAT_RX_BAD_ACCESS);
+		return;
+	}
 	if (qp->recv.taken)
 		rxng_recv_complete(qp, IB_WC_LOC_ACCESS_ERR, NULL);
 	rxng_qp_news(qp, RXNG_NEWS_QP_ACCESS_ERR);
 	reject(qp, RXNG_NAK_REM_ACC, psn, now);
+}
+
+/* Only of a datagram does the receiver learn where it came from. */
+static void tell_origin(const struct rxng_pkt *pkt, struct ib_wc *wc)
+{
+	wc->byte_len += RXNG_GRH_LEN;
+	wc->src_qp = pkt->sqpn;
+	wc->wc_flags |= IB_WC_GRH | IB_WC_WITH_NETWORK_HDR_TYPE;
+	wc->network_hdr_type = pkt->bits & RXNG_PKT_IPV6 ? RDMA_NETWORK_IPV6 :
+							  RDMA_NETWORK_IPV4;
+	if (pkt->vlan == RXNG_NO_VLAN)
+		return;
+	wc->wc_flags |= IB_WC_WITH_VLAN;
+	wc->vlan_id = pkt->vlan;
 }
 
 /**
@@ -101,6 +138,8 @@ void rxng_recv_complete(struct rxng_qp *qp, enum ib_wc_status status,
 			wc.wc_flags = IB_WC_WITH_INVALIDATE;
 			wc.ex.invalidate_rkey = pkt->inv_rkey;
 		}
+		if (pkt->flags & RXNG_PKT_DETH)
+			tell_origin(pkt, &wc);
 	}
 	rxng_qp_retire_recv(qp);
 	if (rxng_cq_push(to_rxng_cq(qp->ibqp.recv_cq), &wc, solicited))
@@ -115,7 +154,11 @@ static bool need_recv(struct rxng_qp *qp, const struct rxng_pkt *pkt, u64 now)
 	if (err == -ENODATA) {
 		if (qp->attr.qp_state == IB_QPS_ERR)
 			return false;
-		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_RNR);
+		if (!reliable(qp)) {
+			lose(qp, RXNG_STAT_OUT_OF_BUFFER);
+			return false;
+		}
+		rxng_qp_count(qp, RXNG_STAT_TX_RNR, 1);
 		rxng_resp_not_ready(&qp->resp, pkt);
 		send_nak(qp, RXNG_AETH_RNR | qp->attr.min_rnr_timer,
 			 qp->resp.epsn, now);
@@ -128,39 +171,98 @@ static bool need_recv(struct rxng_qp *qp, const struct rxng_pkt *pkt, u64 now)
 	return true;
 }
 
+/* A receive may be at hand from a message that was lost (9.8.2.2.1). */
 static void finish(struct rxng_qp *qp, const struct rxng_pkt *pkt)
 {
+	bool consumes = pkt->kind == RXNG_KIND_SEND ||
+			pkt->flags & RXNG_PKT_IMM;
+
 	rxng_resp_done(&qp->resp, pkt, 0);
-	if (pkt->bits & RXNG_PKT_ACK_REQ)
+	if (pkt->bits & RXNG_PKT_ACK_REQ && reliable(qp))
 		qp->ack_pending = true;
-	if (pkt->flags & RXNG_PKT_END && qp->recv.taken)
+	if (pkt->flags & RXNG_PKT_END && consumes)
 		rxng_recv_complete(qp, IB_WC_SUCCESS, pkt);
+}
+
+/* A receive's memory is of the domain of the queue that it was posted to. */
+static const struct ib_pd *recv_pd(const struct rxng_qp *qp)
+{
+	return qp->srq ? qp->srq->ibsrq.pd : qp->ibqp.pd;
+}
+
+/*
+ * The receive requests' own memory; returns whether @len bytes are there. They
+ * are not when the receive was rejected, or when the QP waits for pages.
+ */
+static bool place(struct rxng_qp *qp, const struct sk_buff *skb, u32 at,
+		  u32 from, u32 len, u64 now)
+{
+	struct rxng_cursor to;
+	int err;
+
+	rxng_cursor_init(&to, rxng_qp_dev(qp), recv_pd(qp), qp->recv.sge,
+			 qp->recv.num_sge, IB_ACCESS_LOCAL_WRITE, at);
+	err = rxng_cursor_write_skb(&to, skb, from, len);
+	err = rxng_qp_end_copy(qp, &to, err);
+	if (err && err != -EAGAIN)
+		reject_recv(qp, IB_WC_LOC_PROT_ERR, RXNG_NAK_REM_OP, now);
+	return !err;
+}
+
+/*
+ * The core writes a line into the log for each MAD that is none, which a peer
+ * could make it do without end.
+ */
+static bool is_mad(const struct sk_buff *skb, const struct rxng_pkt *pkt)
+{
+	u8 version;
+
+	return pkt->payload_len == IB_MGMT_MAD_SIZE &&
+	       !skb_copy_bits(skb, RXNG_GRH_LEN, &version, sizeof(version)) &&
+	       version == IB_MGMT_BASE_VERSION;
+}
+
+/* With the global route header in front (annex A17.4.5.1). */
+static void execute_datagram(struct rxng_qp *qp, const struct sk_buff *skb,
+			     const struct rxng_pkt *pkt, u64 now)
+{
+	u32 len = RXNG_GRH_LEN + pkt->payload_len;
+
+	if (pkt->qkey != qp->attr.qkey) {
+		lose(qp, RXNG_STAT_RX_BAD_QKEY);
+		return;
+	}
+	if (qp->ibqp.qp_type == IB_QPT_GSI && !is_mad(skb, pkt)) {
+		lose(qp, RXNG_STAT_RX_MALFORMED);
+		return;
+	}
+	if (!need_recv(qp, pkt, now))
+		return;
+	if (len > qp->recv.length)
+		lose(qp, RXNG_STAT_RX_TOO_LONG);
+	else if (place(qp, skb, 0, 0, len, now))
+		finish(qp, pkt);
 }
 
 static void execute_send(struct rxng_qp *qp, const struct sk_buff *skb,
 			 const struct rxng_pkt *pkt, u32 from, u64 now)
 {
 	u32 got = pkt->flags & RXNG_PKT_START ? 0 : qp->resp.got;
-	struct rxng_cursor to;
-	int err;
 
 	if (!need_recv(qp, pkt, now))
 		return;
 	if ((u64)got + pkt->payload_len > qp->recv.length) {
+		if (!reliable(qp)) {
+			lose(qp, RXNG_STAT_RX_TOO_LONG);
+			return;
+		}
 		reject_recv(qp, IB_WC_LOC_LEN_ERR, RXNG_NAK_INV_REQ, now);
 		return;
 	}
-	rxng_cursor_init(&to, rxng_qp_dev(qp), qp->ibqp.pd, qp->recv.sge,
-			 qp->recv.num_sge, IB_ACCESS_LOCAL_WRITE, got);
-	err = rxng_cursor_write_skb(&to, skb, from, pkt->payload_len);
-	rxng_cursor_end(&to);
-	if (err) {
-		reject_recv(qp, IB_WC_LOC_PROT_ERR, RXNG_NAK_REM_OP, now);
+	if (!place(qp, skb, got, from, pkt->payload_len, now))
 		return;
-	}
 	if (pkt->flags & RXNG_PKT_INV &&
-	    rxng_mr_invalidate(rxng_qp_dev(qp), qp->ibqp.pd, pkt->inv_rkey,
-			       true)) {
+	    rxng_mr_invalidate(&qp->ibqp, pkt->inv_rkey, true)) {
 		reject_access(qp, qp->resp.epsn, now);
 		return;
 	}
@@ -184,17 +286,17 @@ static int write_payload(struct rxng_qp *qp, const struct sk_buff *skb,
 	sge.addr = target.va;
 	sge.length = resid;
 	sge.lkey = target.rkey;
-	rxng_cursor_init(&to, rxng_qp_dev(qp), qp->ibqp.pd, &sge, 1,
-			 IB_ACCESS_REMOTE_WRITE, 0);
+	rxng_cursor_init_remote(&to, &qp->ibqp, &sge, IB_ACCESS_REMOTE_WRITE,
+				0);
 	err = rxng_cursor_write_skb(&to, skb, from, pkt->payload_len);
-	rxng_cursor_end(&to);
-	return err;
+	return rxng_qp_end_copy(qp, &to, err);
 }
 
 static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 			  const struct rxng_pkt *pkt, u32 from, u64 now)
 {
 	bool imm = pkt->flags & RXNG_PKT_IMM;
+	int err;
 
 	/*
 	 * The packet with the immediate takes a receive, then its key is looked
@@ -202,7 +304,10 @@ static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 	 */
 	if (imm && pkt->npkts == 1 && !need_recv(qp, pkt, now))
 		return;
-	if (write_payload(qp, skb, pkt, from)) {
+	err = write_payload(qp, skb, pkt, from);
+	if (err == -EAGAIN)
+		return;
+	if (err) {
 		reject_access(qp, qp->resp.epsn, now);
 		return;
 	}
@@ -222,19 +327,13 @@ static void start_reply(struct rxng_qp *qp, const struct rxng_resource *res,
 	};
 }
 
-static struct rxng_mr *remote_mr(struct rxng_qp *qp, u32 rkey, u64 va, u32 len,
-				 u32 access)
-{
-	return rxng_mr_get(rxng_qp_dev(qp), qp->ibqp.pd, rkey, va, len, access);
-}
-
 static void execute_read(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 			 u64 now)
 {
 	if (pkt->dma_len) {
-		struct rxng_mr *mr = remote_mr(qp, pkt->rkey, pkt->va,
-					       pkt->dma_len,
-					       IB_ACCESS_REMOTE_READ);
+		struct rxng_mr *mr = rxng_mr_get_remote(&qp->ibqp, pkt->rkey,
+							pkt->va, pkt->dma_len,
+							IB_ACCESS_REMOTE_READ);
 
 		if (IS_ERR(mr)) {
 			reject_access(qp, qp->resp.epsn, now);
@@ -245,44 +344,118 @@ static void execute_read(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
 }
 
-static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
-			   u64 now)
+/*
+ * The region with the eight bytes that an atomic operation names, to be put;
+ * NULL when the request was rejected.
+ */
+static struct rxng_mr *get_aligned(struct rxng_qp *qp,
+				   const struct rxng_pkt *pkt, u32 access,
+				   u64 now)
 {
-	struct rxng_mr *mr = remote_mr(qp, pkt->rkey, pkt->va, sizeof(u64),
-				       IB_ACCESS_REMOTE_ATOMIC);
-	u64 orig;
+	struct rxng_mr *mr = rxng_mr_get_remote(&qp->ibqp, pkt->rkey, pkt->va,
+						sizeof(u64), access);
 
 	if (IS_ERR(mr)) {
 		reject_access(qp, qp->resp.epsn, now);
-		return;
+		return NULL;
 	}
 	if (!rxng_mr_aligned(mr, pkt->va)) {
 		rxng_mr_put(mr);
 		reject_invalid(qp, now);
+		return NULL;
+	}
+	return mr;
+}
+
+/*
+ * @err: of the operation. Returns whether it was done; if not, the request was
+ * rejected or the QP waits for the page.
+ */
+static bool cell_was_there(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			   int err, u64 now)
+{
+	if (err == -EAGAIN)
+		err = rxng_qp_page_in_cell(qp, pkt->rkey, pkt->va);
+	if (err && err != -EAGAIN)
+		reject_access(qp, qp->resp.epsn, now);
+	return !err;
+}
+
+static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			   u64 now)
+{
+	struct rxng_mr *mr = get_aligned(qp, pkt, IB_ACCESS_REMOTE_ATOMIC, now);
+	u64 orig;
+	int err;
+
+	if (!mr)
+		return;
+	err = rxng_mr_atomic(mr, pkt->va, pkt->opcode == RXNG_RC_CMP_SWAP,
+			     pkt->compare, pkt->swap_add, &orig);
+	rxng_mr_put(mr);
+	if (!cell_was_there(qp, pkt, err, now))
+		return;
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0);
+}
+
+static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			  u64 now)
+{
+	if (rxng_mr_flush(&qp->ibqp, pkt))
+		reject_access(qp, qp->resp.epsn, now);
+	else
+		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
+}
+
+static void execute_atomic_write(struct rxng_qp *qp, const struct sk_buff *skb,
+				 const struct rxng_pkt *pkt, u64 now)
+{
+	struct rxng_mr *mr;
+	u64 value;
+	int err;
+
+	static_assert(sizeof(value) == RXNG_ATOMIC_WRITE_LEN);
+	mr = get_aligned(qp, pkt, IB_ACCESS_REMOTE_WRITE, now);
+	if (!mr)
+		return;
+	if (skb_copy_bits(skb, 0, &value, sizeof(value))) {
+		rxng_mr_put(mr);
+		reject_invalid(qp, now);
 		return;
 	}
-	orig = rxng_mr_atomic(mr, pkt->va,
-			      pkt->opcode == RXNG_RC_CMP_SWAP, pkt->compare,
-			      pkt->swap_add);
+	err = rxng_mr_store(mr, pkt->va, value);
 	rxng_mr_put(mr);
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0);
+	if (!cell_was_there(qp, pkt, err, now))
+		return;
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
 }
 
 static void execute(struct rxng_qp *qp, struct sk_buff *skb,
 		    const struct rxng_pkt *pkt, u32 from, u64 now)
 {
-	if (!qp->established && qp->attr.qp_state == IB_QPS_RTR)
+	bool connected = !(pkt->flags & RXNG_PKT_DETH);
+
+	if (connected && !qp->established && qp->attr.qp_state == IB_QPS_RTR)
 		rxng_qp_news(qp, RXNG_NEWS_COMM_EST);
 	qp->established = true;
 	switch (pkt->kind) {
 	case RXNG_KIND_SEND:
-		execute_send(qp, skb, pkt, from, now);
+		if (connected)
+			execute_send(qp, skb, pkt, from, now);
+		else
+			execute_datagram(qp, skb, pkt, now);
 		break;
 	case RXNG_KIND_WRITE:
 		execute_write(qp, skb, pkt, from, now);
 		break;
 	case RXNG_KIND_READ:
 		execute_read(qp, pkt, now);
+		break;
+	case RXNG_KIND_FLUSH:
+		execute_flush(qp, pkt, now);
+		break;
+	case RXNG_KIND_ATOMIC_WRITE:
+		execute_atomic_write(qp, skb, pkt, now);
 		break;
 	default:
 		execute_atomic(qp, pkt, now);
@@ -293,7 +466,6 @@ static void execute(struct rxng_qp *qp, struct sk_buff *skb,
 static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 {
 	struct rxng_pkt *pkt = rxng_skb_pkt(skb);
-	struct rxng_dev *dev = rxng_qp_dev(qp);
 	struct rxng_resource *res;
 	u32 skip;
 
@@ -306,19 +478,19 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 		execute(qp, skb, pkt, skip * qp->resp.mtu, now);
 		break;
 	case RXNG_RESP_ACK_AGAIN:
-		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
 		qp->ack_pending = true;
 		break;
 	case RXNG_RESP_READ_AGAIN:
-		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
 		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
 		break;
 	case RXNG_RESP_ATOMIC_AGAIN:
-		rxng_stat_inc(dev, RXNG_STAT_DUP_REQUEST);
+		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
 		start_reply(qp, res, 0);
 		break;
 	case RXNG_RESP_NAK_PSN:
-		rxng_stat_inc(dev, RXNG_STAT_OUT_OF_SEQ_REQUEST);
+		rxng_qp_count(qp, RXNG_STAT_OUT_OF_SEQ_REQUEST, 1);
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
 		rxng_resp_nak_sent(&qp->resp, qp->req.timeout, now);
 		break;
@@ -353,11 +525,10 @@ static int send_read_data(struct rxng_qp *qp, u64 now)
 	rxng_resp_read_burst(&reply->res, qp->resp.mtu, reply->first,
 			     reply->next, rxng_burst_pkts(qp), &pkt);
 	pkt.syndrome = ack_syndrome(qp);
-	rxng_cursor_init(&from, rxng_qp_dev(qp), qp->ibqp.pd, &sge, 1,
-			 IB_ACCESS_REMOTE_READ, offset);
+	rxng_cursor_init_remote(&from, &qp->ibqp, &sge, IB_ACCESS_REMOTE_READ,
+				offset);
 	n = rxng_tx_burst(qp, &pkt, &from, now);
-	rxng_cursor_end(&from);
-	return n;
+	return rxng_qp_end_copy(qp, &from, n);
 }
 
 /*
@@ -377,6 +548,8 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 			n = send_atomic_result(qp, now);
 		else
 			n = send_read_data(qp, now);
+		if (n == -EAGAIN)
+			return false;
 		if (n < 0) {
 			reject_access(qp, rxng_psn_add(reply->res.psn,
 						       reply->next), now);
@@ -422,7 +595,7 @@ static void take_asked_again(struct rxng_qp *qp, u64 now)
 	if (!skb)
 		return;
 	request(qp, skb, now);
-	consume_skb(skb);
+	rxng_skb_done(skb);
 }
 
 /**
@@ -437,6 +610,7 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 {
 	take_asked_again(qp, now);
 	while (qp->attr.qp_state != IB_QPS_ERR) {
+		struct rxng_pkt asked;
 		struct sk_buff *skb;
 
 		if (!continue_reply(qp, now, budget) || *budget <= 0)
@@ -444,11 +618,18 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 		skb = rxng_qp_dequeue(qp, &qp->requests);
 		if (!skb)
 			break;
+		asked = *rxng_skb_pkt(skb);
 		request(qp, skb, now);
-		consume_skb(skb);
 		(*budget)--;
+		if (rxng_qp_stands_still(qp)) {
+			/* What was cut off it belongs to it again. */
+			*rxng_skb_pkt(skb) = asked;
+			rxng_qp_requeue(qp, &qp->requests, skb);
+			return;
+		}
+		rxng_skb_done(skb);
 	}
-	if (qp->attr.qp_state == IB_QPS_ERR)
+	if (qp->attr.qp_state == IB_QPS_ERR || rxng_qp_stands_still(qp))
 		return;
 	if (rxng_resp_timeout(&qp->resp, now))
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);

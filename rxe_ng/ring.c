@@ -2,6 +2,8 @@
 /* Memory of rings, and their mapping into a process. */
 #include <linux/log2.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -20,7 +22,8 @@ static size_t ring_bytes(const struct rxng_ring *ring)
  * @slot_size: bytes that a slot must hold, at least 1
  *
  * Both are rounded up to what the shared layout can express. The memory is
- * zeroed, and charged to the control group of the calling process.
+ * zeroed, and charged to the control group of the calling process. What a
+ * process maps also counts as its locked memory (rxng_ring_map()).
  *
  * Return: 0, -EINVAL when no mapping could be that large, -ENOMEM.
  * Context: process, may sleep.
@@ -51,13 +54,41 @@ int rxng_ring_create(struct rxng_ring *ring, u32 capacity, size_t slot_size)
 	return 0;
 }
 
+/*
+ * Like the queues of an adapter, which are pinned memory of the process: what
+ * all of a process' rings and regions have is limited by RLIMIT_MEMLOCK.
+ */
+static int pin(struct rxng_mmap *map, size_t size)
+{
+	s64 limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
+	unsigned long pages = size >> PAGE_SHIFT;
+	struct mm_struct *mm = current->mm;
+
+	if (atomic64_add_return(pages, &mm->pinned_vm) > limit &&
+	    !capable(CAP_IPC_LOCK)) {
+		atomic64_sub(pages, &mm->pinned_vm);
+		return -ENOMEM;
+	}
+	mmgrab(mm);
+	map->mm = mm;
+	map->pages = pages;
+	return 0;
+}
+
+static void unpin(struct rxng_mmap *map)
+{
+	atomic64_sub(map->pages, &map->mm->pinned_vm);
+	mmdrop(map->mm);
+}
+
 /**
  * rxng_ring_map - let a process map a ring
  * @ring: a ring that no process has yet
  * @ibuc: context of the process
  * @info: filled with what the process passes to mmap()
  *
- * Return: 0 or -ENOMEM; the ring is the caller's to destroy in both cases.
+ * Return: 0, or -ENOMEM, also when the process may not lock that much memory;
+ * the ring is the caller's to destroy in both cases.
  * Context: process, may sleep.
  */
 int rxng_ring_map(struct rxng_ring *ring, struct ib_ucontext *ibuc,
@@ -72,11 +103,12 @@ int rxng_ring_map(struct rxng_ring *ring, struct ib_ucontext *ibuc,
 		return -ENOMEM;
 	map->memory = ring->shared;
 
+	err = pin(map, size);
+	if (err)
+		goto err_free;
 	err = rdma_user_mmap_entry_insert(ibuc, &map->entry, size);
-	if (err) {
-		kfree(map);
-		return err;
-	}
+	if (err)
+		goto err_unpin;
 	ring->entry = &map->entry;
 
 	*info = (struct rxng_mminfo) {
@@ -84,6 +116,43 @@ int rxng_ring_map(struct rxng_ring *ring, struct ib_ucontext *ibuc,
 		.size = size,
 	};
 	return 0;
+
+err_unpin:
+	unpin(map);
+err_free:
+	kfree(map);
+	return err;
+}
+
+/**
+ * rxng_ring_unmap - the last user of a ring's mapping offset is gone
+ * @map: offset, freed with the ring's memory
+ *
+ * Context: process, may sleep.
+ */
+void rxng_ring_unmap(struct rxng_mmap *map)
+{
+	unpin(map);
+	vfree(map->memory);
+	kfree(map);
+}
+
+/**
+ * rxng_ring_copy - copy slots from one ring to another
+ * @to: ring with slots of the same size, whose indices stay
+ * @dst: where the first one goes
+ * @from: ring
+ * @src: the first one
+ * @num: how many
+ *
+ * Context: any; the caller keeps both from changing where it matters.
+ */
+void rxng_ring_copy(struct rxng_ring *to, u32 dst,
+		    const struct rxng_ring *from, u32 src, u32 num)
+{
+	while (num--)
+		memcpy(rxng_ring_slot(to, dst++), rxng_ring_slot(from, src++),
+		       (size_t)1 << to->shift);
 }
 
 /**

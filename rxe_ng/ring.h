@@ -21,10 +21,14 @@
  * @entry: the core's part; counts the ring and each mmap() call under way
  * @memory: the ring's memory, which goes with the last of them. A mapping
  *	that is established needs no count: its page table holds the pages.
+ * @mm: whose locked memory it counts as
+ * @pages: how much that is
  */
 struct rxng_mmap {
 	struct rdma_user_mmap_entry entry;
 	void *memory;
+	struct mm_struct *mm;
+	unsigned long pages;
 };
 
 static inline struct rxng_mmap *to_rxng_mmap(struct rdma_user_mmap_entry *entry)
@@ -54,6 +58,9 @@ struct rxng_ring {
 int rxng_ring_create(struct rxng_ring *ring, u32 capacity, size_t slot_size);
 int rxng_ring_map(struct rxng_ring *ring, struct ib_ucontext *ibuc,
 		  struct rxng_mminfo *info);
+void rxng_ring_unmap(struct rxng_mmap *map);
+void rxng_ring_copy(struct rxng_ring *to, u32 dst,
+		    const struct rxng_ring *from, u32 src, u32 num);
 void rxng_ring_destroy(struct rxng_ring *ring);
 
 static inline void *rxng_ring_slot(const struct rxng_ring *ring, u32 index)

@@ -2,6 +2,7 @@
 #include <linux/cpumask.h>
 #include <rdma/ib_verbs.h>
 
+#include "counter.h"
 #include "device.h"
 #include "stats.h"
 
@@ -10,13 +11,20 @@ static const struct rdma_stat_desc descs[] = {
 	[RXNG_STAT_TX_BYTES] = { .name = "tx_bytes" },
 	[RXNG_STAT_RX_PKTS] = { .name = "rx_pkts" },
 	[RXNG_STAT_RX_BYTES] = { .name = "rx_bytes" },
+	[RXNG_STAT_TX_MCAST_PKTS] = { .name = "tx_mcast_pkts" },
+	[RXNG_STAT_RX_MCAST_PKTS] = { .name = "rx_mcast_pkts" },
 	[RXNG_STAT_LOOPBACK_PKTS] = { .name = "loopback_pkts" },
 	[RXNG_STAT_RX_ICRC_ERR] = { .name = "rx_icrc_err" },
 	[RXNG_STAT_RX_MALFORMED] = { .name = "rx_malformed" },
 	[RXNG_STAT_RX_NO_QP] = { .name = "rx_no_qp" },
 	[RXNG_STAT_RX_BAD_PKEY] = { .name = "rx_bad_pkey" },
+	[RXNG_STAT_RX_BAD_QKEY] = { .name = "rx_bad_qkey" },
 	[RXNG_STAT_RX_BAD_ADDR] = { .name = "rx_bad_addr" },
 	[RXNG_STAT_RX_QUEUE_FULL] = { .name = "rx_queue_full" },
+	[RXNG_STAT_OUT_OF_BUFFER] = { .name = "out_of_buffer" },
+	[RXNG_STAT_RX_TOO_LONG] = { .name = "rx_too_long" },
+	[RXNG_STAT_RX_BAD_ACCESS] = { .name = "rx_bad_access" },
+	[RXNG_STAT_TX_TOO_LONG] = { .name = "tx_too_long" },
 	[RXNG_STAT_TX_CONGESTED] = { .name = "tx_congested" },
 	[RXNG_STAT_TX_NO_ROUTE] = { .name = "tx_no_route" },
 	[RXNG_STAT_DUP_REQUEST] = { .name = "dup_request" },
@@ -30,26 +38,39 @@ static const struct rdma_stat_desc descs[] = {
 	[RXNG_STAT_LOCAL_ERR] = { .name = "local_err" },
 	[RXNG_STAT_REMOTE_ERR] = { .name = "remote_err" },
 	[RXNG_STAT_CQ_OVERFLOW] = { .name = "cq_overflow" },
+	[RXNG_STAT_PAGE_FAULT] = { .name = "page_faults" },
 };
 
 static_assert(ARRAY_SIZE(descs) == RXNG_STAT_COUNT);
 
 /**
- * rxng_stat_sum - value of a counter
- * @dev: device
+ * rxng_stats_sum - value of a counter over all CPUs
+ * @stats: counters of a device, or those that chosen QPs count by themselves
  * @stat: which counter
  *
- * Return: sum over all CPUs.
  * Context: any.
  */
-u64 rxng_stat_sum(const struct rxng_dev *dev, enum rxng_stat stat)
+u64 rxng_stats_sum(const struct rxng_stats __percpu *stats, enum rxng_stat stat)
 {
 	unsigned int cpu;
 	u64 sum = 0;
 
 	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(dev->stats, cpu)->count[stat]);
+		sum += READ_ONCE(per_cpu_ptr(stats, cpu)->count[stat]);
 	return sum;
+}
+
+/**
+ * rxng_stat_total - value of a counter, with what QPs count by themselves
+ * @dev: device
+ * @stat: which counter
+ *
+ * Context: process, may sleep.
+ */
+u64 rxng_stat_total(struct rxng_dev *dev, enum rxng_stat stat)
+{
+	return rxng_stats_sum(dev->stats, stat) +
+	       rxng_counter_sum(dev, stat);
 }
 
 /**
@@ -86,6 +107,6 @@ int rxng_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	if (!port || !stats)
 		return -EINVAL;
 	for (i = 0; i < ARRAY_SIZE(descs); i++)
-		stats->value[i] = rxng_stat_sum(dev, i);
+		stats->value[i] = rxng_stats_sum(dev->stats, i);
 	return ARRAY_SIZE(descs);
 }

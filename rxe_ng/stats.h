@@ -15,15 +15,25 @@ enum rxng_stat {
 	RXNG_STAT_TX_BYTES,
 	RXNG_STAT_RX_PKTS,
 	RXNG_STAT_RX_BYTES,
-	/* Bursts handed over on this host without the network stack. */
+	/* Of the packets those to a group, however many hear one. */
+	RXNG_STAT_TX_MCAST_PKTS,
+	RXNG_STAT_RX_MCAST_PKTS,
+	/* Of the packets those handed over on this host, without the network. */
 	RXNG_STAT_LOOPBACK_PKTS,
 	RXNG_STAT_RX_ICRC_ERR,
 	RXNG_STAT_RX_MALFORMED,
 	RXNG_STAT_RX_NO_QP,
 	RXNG_STAT_RX_BAD_PKEY,
+	RXNG_STAT_RX_BAD_QKEY,
 	/* Source or destination is not that of the QP's path. */
 	RXNG_STAT_RX_BAD_ADDR,
 	RXNG_STAT_RX_QUEUE_FULL,
+	/* Lost to an unreliable QP: no receive, too small a one, no right. */
+	RXNG_STAT_OUT_OF_BUFFER,
+	RXNG_STAT_RX_TOO_LONG,
+	RXNG_STAT_RX_BAD_ACCESS,
+	/* Datagrams beyond the MTU, which are not sent (C10-93.1.1). */
+	RXNG_STAT_TX_TOO_LONG,
 	/* Packets that the network refused for now and that are sent later. */
 	RXNG_STAT_TX_CONGESTED,
 	RXNG_STAT_TX_NO_ROUTE,
@@ -38,6 +48,7 @@ enum rxng_stat {
 	RXNG_STAT_LOCAL_ERR,
 	RXNG_STAT_REMOTE_ERR,
 	RXNG_STAT_CQ_OVERFLOW,
+	RXNG_STAT_PAGE_FAULT,
 	RXNG_STAT_COUNT,
 };
 
@@ -52,7 +63,8 @@ struct rxng_stats {
 #define rxng_stat_add(dev, stat, n) this_cpu_add((dev)->stats->count[stat], n)
 #define rxng_stat_inc(dev, stat) rxng_stat_add(dev, stat, 1)
 
-u64 rxng_stat_sum(const struct rxng_dev *dev, enum rxng_stat stat);
+u64 rxng_stat_total(struct rxng_dev *dev, enum rxng_stat stat);
+u64 rxng_stats_sum(const struct rxng_stats __percpu *stats, enum rxng_stat stat);
 struct rdma_hw_stats *rxng_alloc_hw_port_stats(struct ib_device *ibdev,
 					       u32 port_num);
 int rxng_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,

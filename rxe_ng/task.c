@@ -3,7 +3,8 @@
  * Who runs a QP: its tasklet, or a doorbell that finds it idle. Whoever gets
  * the QP's lock is its owner for one turn; who does not get it leaves a bit in
  * @wake, and the owner looks at the bits once more after letting go, so that
- * no wake-up is lost and nobody spins.
+ * no wake-up is lost. Nobody waits for the end of a turn, but a doorbell for a
+ * moment (run_posted()).
  */
 #include <linux/skbuff.h>
 
@@ -62,9 +63,15 @@ static void run_error(struct rxng_qp *qp, u64 now, int *budget)
 static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 {
 	rxng_completer_run(qp, now, budget);
+	if (rxng_qp_stands_still(qp))
+		return;
 	rxng_completer_timer(qp, now);
 	rxng_responder_run(qp, now, budget);
+	if (rxng_qp_stands_still(qp))
+		return;
 	rxng_requester_run(qp, now, budget);
+	if (qp->attr.qp_state == IB_QPS_SQE)
+		rxng_qp_flush_sends(qp, budget);
 }
 
 /**
@@ -76,6 +83,7 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
  */
 void rxng_qp_run_owned(struct rxng_qp *qp)
 {
+	bool stood_still = rxng_qp_stands_still(qp);
 	int budget = RXNG_RUN_BUDGET;
 	unsigned long wake = xchg(&qp->wake, 0);
 	u64 now = ktime_get_ns();
@@ -83,6 +91,8 @@ void rxng_qp_run_owned(struct rxng_qp *qp)
 	lockdep_assert_held(&qp->lock);
 	if (wake & BIT(RXNG_WAKE_TIMER))
 		qp->timer_at = 0;
+	if (wake & BIT(RXNG_WAKE_POST))
+		qp->rung = true;
 	if (qp->blocked_until && now >= qp->blocked_until)
 		qp->blocked_until = 0;
 
@@ -95,11 +105,16 @@ void rxng_qp_run_owned(struct rxng_qp *qp)
 		run_error(qp, now, &budget);
 		break;
 	default:
-		run_working(qp, now, &budget);
+		if (!stood_still)
+			run_working(qp, now, &budget);
 		if (qp->attr.qp_state == IB_QPS_ERR)
 			run_error(qp, now, &budget);
 		break;
 	}
+	rxng_qp_start_page_in(qp, !stood_still && budget > 0);
+	/* Nothing is done before the worker wakes it, whatever is due. */
+	if (rxng_qp_stands_still(qp) && qp->attr.qp_state != IB_QPS_ERR)
+		return;
 	if (budget <= 0)
 		set_bit(RXNG_WAKE_WORK, &qp->wake);
 	set_timer(qp, now);
@@ -212,6 +227,21 @@ static unsigned int better_cpu(const struct rxng_qp *qp, unsigned int here)
 }
 
 /*
+ * An owner that handles what came from the peer is about to let go: waiting
+ * for it costs less than leaving the posted requests to another CPU.
+ */
+static void run_posted(struct rxng_qp *qp)
+{
+	int i;
+
+	for (i = 0; i < RXNG_OWNER_SPINS && spin_is_locked(&qp->lock); i++)
+		cpu_relax();
+	set_bit(RXNG_WAKE_POST, &qp->wake);
+	smp_mb__after_atomic();
+	try_run(qp);
+}
+
+/*
  * A process that posts without looking at completions wants many messages, not
  * the next one soon. Then another CPU does the work, for many posts at a time,
  * and QPs are spread over all CPUs.
@@ -228,6 +258,8 @@ static bool leave_to_other(struct rxng_qp *qp)
 	cpu = better_cpu(qp, here);
 	if (cpu == here)
 		return false;
+	set_bit(RXNG_WAKE_POST, &qp->wake);
+	smp_mb__after_atomic();
 	/* An owner looks at @wake when it lets go. */
 	if (!spin_is_locked(&qp->lock) &&
 	    !test_bit(TASKLET_STATE_SCHED, &qp->task.state))
@@ -246,15 +278,13 @@ static bool leave_to_other(struct rxng_qp *qp)
  */
 void rxng_qp_doorbell(struct rxng_qp *qp)
 {
-	set_bit(RXNG_WAKE_WORK, &qp->wake);
-	smp_mb__after_atomic();
 	if (in_hardirq() || irqs_disabled()) {
-		tasklet_schedule(&qp->task);
+		rxng_qp_wake(qp, RXNG_WAKE_POST);
 		return;
 	}
 	local_bh_disable();
 	if (!leave_to_other(qp))
-		try_run(qp);
+		run_posted(qp);
 	if (!qp->user && rxng_qp_has_news(qp))
 		tasklet_schedule(&qp->task);
 	local_bh_enable();
@@ -270,26 +300,56 @@ static bool addresses_match(const struct rxng_qp *qp,
 	       ipv6_addr_equal(daddr, &qp->peer[1]);
 }
 
+/* Connected QPs take what comes over their own path (9.6.1.1, A17.4.4). */
+static bool addresses_ok(const struct rxng_qp *qp, const struct in6_addr *saddr,
+			 const struct in6_addr *daddr)
+{
+	return qp->req.service == RXNG_SERVICE_UD ||
+	       addresses_match(qp, saddr, daddr);
+}
+
+/* Returns the counter of the reason when a packet is not for this QP. */
+static int admit(const struct rxng_qp *qp, const struct rxng_pkt *pkt,
+		 const struct in6_addr *saddr, const struct in6_addr *daddr)
+{
+	lockdep_assert_held(&qp->inbox_lock);
+	if (!qp->accepting ||
+	    rxng_opcode_service(pkt->opcode) != qp->req.service)
+		return RXNG_STAT_RX_NO_QP;
+	return addresses_ok(qp, saddr, daddr) ? -1 : RXNG_STAT_RX_BAD_ADDR;
+}
+
 /* Returns the counter of the reason when the packet was not queued. */
 static int enqueue(struct rxng_qp *qp, struct sk_buff *skb,
 		   const struct in6_addr *saddr, const struct in6_addr *daddr)
 {
+	const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
 	struct sk_buff_head *queue = &qp->responses;
-	int stat = -1;
+	int stat;
 
-	if (rxng_kind_is_request(rxng_skb_pkt(skb)->kind))
+	if (rxng_kind_is_request(pkt->kind))
 		queue = &qp->requests;
 	spin_lock(&qp->inbox_lock);
-	if (!qp->accepting)
-		stat = RXNG_STAT_RX_NO_QP;
-	else if (!addresses_match(qp, saddr, daddr))
-		stat = RXNG_STAT_RX_BAD_ADDR;
-	else if (skb_queue_len(queue) >= RXNG_INBOX_MAX)
+	stat = admit(qp, pkt, saddr, daddr);
+	if (stat < 0 && skb_queue_len(queue) >= RXNG_INBOX_MAX)
 		stat = RXNG_STAT_RX_QUEUE_FULL;
-	else
+	if (stat < 0)
 		__skb_queue_tail(queue, skb);
 	spin_unlock(&qp->inbox_lock);
 	return stat;
+}
+
+/**
+ * rxng_qp_drop - count a packet that a QP does not take
+ * @qp: QP
+ * @why: reason
+ *
+ * Context: bottom halves off.
+ */
+void rxng_qp_drop(const struct rxng_qp *qp, enum rxng_stat why)
+{
+	trace_rxng_drop(qp->ibqp.qp_num, why);
+	rxng_qp_count(qp, why, 1);
 }
 
 /**
@@ -298,8 +358,6 @@ static int enqueue(struct rxng_qp *qp, struct sk_buff *skb,
  * @skb: packet, consumed; rxng_skb_pkt() is filled in, data is the payload
  * @saddr: source address, IPv4 mapped
  * @daddr: destination address
- *
- * Taken only from the addresses of the QP's own path (9.6.1.1, A17.4.4).
  *
  * Context: bottom halves off, within the RCU section of the look-up.
  */
@@ -310,12 +368,70 @@ void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 	int stat = enqueue(qp, skb, saddr, daddr);
 
 	if (stat >= 0) {
-		trace_rxng_drop(qp->ibqp.qp_num, stat);
-		rxng_stat_inc(rxng_qp_dev(qp), stat);
+		rxng_qp_drop(qp, stat);
 		kfree_skb(skb);
 		return;
 	}
 	rxng_qp_wake(qp, RXNG_WAKE_WORK);
+}
+
+/**
+ * rxng_qp_receive_ack - put an acknowledgement into a QP's inbox
+ * @qp: QP, from rxng_qp_lookup()
+ * @pkt: acknowledgement, no NAK, by a peer on this host
+ * @saddr: source address, IPv4 mapped
+ * @daddr: destination address
+ *
+ * A later one takes the place of one that was not taken up yet: it acknowledges
+ * that as well (9.7.5.1.2).
+ *
+ * Context: bottom halves off, within the RCU section of the look-up.
+ */
+void rxng_qp_receive_ack(struct rxng_qp *qp, const struct rxng_pkt *pkt,
+			 const struct in6_addr *saddr,
+			 const struct in6_addr *daddr)
+{
+	int stat;
+
+	spin_lock(&qp->inbox_lock);
+	stat = admit(qp, pkt, saddr, daddr);
+	if (stat < 0) {
+		qp->ack = *pkt;
+		WRITE_ONCE(qp->ack_waits, true);
+	}
+	spin_unlock(&qp->inbox_lock);
+	if (stat < 0)
+		rxng_qp_wake(qp, RXNG_WAKE_WORK);
+	else
+		rxng_qp_drop(qp, stat);
+}
+
+/**
+ * rxng_qp_take_ack - take up what rxng_qp_receive_ack() left
+ * @qp: QP that the caller owns
+ * @pkt: filled in
+ *
+ * Not before the responses that came ahead of it, which it would seem to skip;
+ * those that came behind it do no harm.
+ *
+ * Return: whether there is one.
+ * Context: bottom halves off.
+ */
+bool rxng_qp_take_ack(struct rxng_qp *qp, struct rxng_pkt *pkt)
+{
+	bool taken;
+
+	/* Who sets it wakes the QP afterwards. */
+	if (!READ_ONCE(qp->ack_waits))
+		return false;
+	spin_lock(&qp->inbox_lock);
+	taken = qp->ack_waits && skb_queue_empty(&qp->responses);
+	if (taken) {
+		*pkt = qp->ack;
+		WRITE_ONCE(qp->ack_waits, false);
+	}
+	spin_unlock(&qp->inbox_lock);
+	return taken;
 }
 
 /**
@@ -330,10 +446,29 @@ struct sk_buff *rxng_qp_dequeue(struct rxng_qp *qp, struct sk_buff_head *queue)
 {
 	struct sk_buff *skb;
 
+	/* Who puts one there wakes the QP afterwards. */
+	if (skb_queue_empty_lockless(queue))
+		return NULL;
 	spin_lock(&qp->inbox_lock);
 	skb = __skb_dequeue(queue);
 	spin_unlock(&qp->inbox_lock);
 	return skb;
+}
+
+/**
+ * rxng_qp_requeue - put a packet or burst back in front of all others
+ * @qp: QP that the caller owns
+ * @queue: where rxng_qp_dequeue() took it from
+ * @skb: packet, consumed
+ *
+ * Context: bottom halves off.
+ */
+void rxng_qp_requeue(struct rxng_qp *qp, struct sk_buff_head *queue,
+		     struct sk_buff *skb)
+{
+	spin_lock(&qp->inbox_lock);
+	__skb_queue_head(queue, skb);
+	spin_unlock(&qp->inbox_lock);
 }
 
 /**
@@ -348,6 +483,7 @@ void rxng_qp_purge_inbox(struct rxng_qp *qp)
 	spin_lock_bh(&qp->inbox_lock);
 	skb_queue_splice_init(&qp->requests, &drop);
 	skb_queue_splice_tail_init(&qp->responses, &drop);
+	WRITE_ONCE(qp->ack_waits, false);
 	spin_unlock_bh(&qp->inbox_lock);
 	__skb_queue_purge(&drop);
 }
@@ -393,6 +529,7 @@ void rxng_qp_init_task(struct rxng_qp *qp)
 	__skb_queue_head_init(&qp->requests);
 	__skb_queue_head_init(&qp->responses);
 	tasklet_setup(&qp->task, task_run);
+	rxng_qp_init_fault(qp);
 	qp->home = choose_cpu();
 	qp->away = choose_cpu();
 	INIT_CSD(&qp->kick, kicked, qp);
@@ -409,6 +546,8 @@ void rxng_qp_init_task(struct rxng_qp *qp)
  */
 void rxng_qp_stop_task(struct rxng_qp *qp)
 {
+	/* It may wake the tasklet, which starts nothing in RESET. */
+	cancel_work_sync(&qp->fault.work);
 	hrtimer_cancel(&qp->timer);
 	while (test_bit_acquire(0, &qp->kicked))
 		cpu_relax();

@@ -26,8 +26,14 @@
 			 { IB_QPS_SQE, "SQE" },		\
 			 { IB_QPS_ERR, "ERR" })
 
+#define rxng_show_service(opcode)					\
+	__print_symbolic((opcode) >> RXNG_SERVICE_SHIFT,		\
+			 { RXNG_SERVICE_RC, "RC" },			\
+			 { RXNG_SERVICE_UC, "UC" },			\
+			 { RXNG_SERVICE_UD, "UD" })
+
 #define rxng_show_opcode(opcode)					\
-	__print_symbolic(opcode,					\
+	__print_symbolic((opcode) & (BIT(RXNG_SERVICE_SHIFT) - 1),	\
 			 { RXNG_RC_SEND_FIRST, "SEND_FIRST" },		\
 			 { RXNG_RC_SEND_MIDDLE, "SEND_MIDDLE" },	\
 			 { RXNG_RC_SEND_LAST, "SEND_LAST" },		\
@@ -50,7 +56,9 @@
 			 { RXNG_RC_CMP_SWAP, "CMP_SWAP" },		\
 			 { RXNG_RC_FETCH_ADD, "FETCH_ADD" },		\
 			 { RXNG_RC_SEND_LAST_INV, "SEND_LAST_INV" },	\
-			 { RXNG_RC_SEND_ONLY_INV, "SEND_ONLY_INV" })
+			 { RXNG_RC_SEND_ONLY_INV, "SEND_ONLY_INV" },	\
+			 { RXNG_RC_FLUSH, "FLUSH" },			\
+			 { RXNG_RC_ATOMIC_WRITE, "ATOMIC_WRITE" })
 
 #define rxng_show_drop(why)						\
 	__print_symbolic(why,						\
@@ -59,7 +67,11 @@
 			 { RXNG_STAT_RX_NO_QP, "rx_no_qp" },		\
 			 { RXNG_STAT_RX_BAD_PKEY, "rx_bad_pkey" },	\
 			 { RXNG_STAT_RX_BAD_ADDR, "rx_bad_addr" },	\
-			 { RXNG_STAT_RX_QUEUE_FULL, "rx_queue_full" })
+			 { RXNG_STAT_RX_QUEUE_FULL, "rx_queue_full" },	\
+			 { RXNG_STAT_RX_BAD_QKEY, "rx_bad_qkey" },	\
+			 { RXNG_STAT_OUT_OF_BUFFER, "out_of_buffer" },	\
+			 { RXNG_STAT_RX_TOO_LONG, "rx_too_long" },	\
+			 { RXNG_STAT_RX_BAD_ACCESS, "rx_bad_access" })
 
 TRACE_EVENT(rxng_qp_state,
 	TP_PROTO(u32 qpn, int from, int to),
@@ -103,9 +115,10 @@ DECLARE_EVENT_CLASS(rxng_packet,
 		__entry->syndrome = aeth ? pkt->syndrome : 0;
 		__entry->msn = aeth ? pkt->msn : 0;
 	),
-	TP_printk("qpn=0x%06x %s psn=%u packets=%u bytes=%u syndrome=0x%02x msn=%u",
+	TP_printk("qpn=0x%06x %s psn=%u packets=%u bytes=%u service=%s syndrome=0x%02x msn=%u",
 		  __entry->qpn, rxng_show_opcode(__entry->opcode),
 		  __entry->psn, __entry->npkts, __entry->len,
+		  rxng_show_service(__entry->opcode),
 		  __entry->syndrome, __entry->msn)
 );
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <linux/skbuff.h>
 
+#include "mcast.h"
 #include "trace.h"
 #include "tx.h"
 
@@ -57,10 +58,20 @@ bool rxng_tx_room(struct rxng_qp *qp, enum rxng_kind kind)
 
 static void congested(struct rxng_qp *qp, u64 now)
 {
-	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_CONGESTED);
+	rxng_qp_count(qp, RXNG_STAT_TX_CONGESTED, 1);
 	qp->congestion_ns = clamp_t(u64, 2 * qp->congestion_ns,
 				    CONGESTION_MIN_NS, CONGESTION_MAX_NS);
 	qp->blocked_until = now + qp->congestion_ns;
+}
+
+/*
+ * What the network keeps refusing is lost, where nobody waits for it: a packet
+ * filter may refuse one destination of datagrams for ever.
+ */
+static bool give_up(const struct rxng_qp *qp)
+{
+	return qp->req.service != RXNG_SERVICE_RC &&
+	       qp->congestion_ns >= CONGESTION_MAX_NS;
 }
 
 static void accepted(struct rxng_qp *qp, u32 truesize)
@@ -69,15 +80,24 @@ static void accepted(struct rxng_qp *qp, u32 truesize)
 	qp->charged += truesize;
 }
 
+static void count_sent(struct rxng_qp *qp, const struct rxng_pkt *pkt)
+{
+	trace_rxng_tx(qp->ibqp.qp_num, pkt);
+	rxng_qp_count(qp, RXNG_STAT_TX_PKTS, pkt->npkts);
+	rxng_qp_count(qp, RXNG_STAT_TX_BYTES, pkt->payload_len);
+	if (pkt->qpn == RXNG_MULTICAST_QPN)
+		rxng_qp_count(qp, RXNG_STAT_TX_MCAST_PKTS, 1);
+}
+
 /* One packet onto the network: 1 when it left, 0 when not now, or errno. */
-static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
-		       const struct rxng_pkt *pkt, struct rxng_cursor *payload,
-		       u64 now)
+static int send_packet(struct rxng_qp *qp, const struct rxng_path *path,
+		       struct dst_entry *dst, const struct rxng_pkt *pkt,
+		       struct rxng_cursor *payload, u64 now)
 {
 	u32 hdr = rxng_hdr_len(pkt);
 	u32 pad = rxng_pad(pkt->payload_len);
 	u32 len = hdr + pkt->payload_len + pad + RXNG_ICRC_LEN;
-	struct sk_buff *skb = rxng_skb_alloc(&qp->path, dst, len, qp->sk);
+	struct sk_buff *skb = rxng_skb_alloc(path, dst, len, qp->sk);
 	u32 truesize;
 	u8 *data;
 	int err;
@@ -97,20 +117,18 @@ static int send_packet(struct rxng_qp *qp, struct dst_entry *dst,
 		}
 	}
 	memset(data + hdr + pkt->payload_len, 0, pad + RXNG_ICRC_LEN);
-	err = rxng_net_send(&qp->path, dst, skb, qp->sk);
-	if (err) {
+	err = rxng_net_send(path, dst, skb, qp->sk);
+	if (err && !give_up(qp)) {
 		congested(qp, now);
 		return 0;
 	}
 	accepted(qp, truesize);
-	trace_rxng_tx(qp->ibqp.qp_num, pkt);
-	rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_PKTS);
-	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_TX_BYTES, pkt->payload_len);
+	count_sent(qp, pkt);
 	return 1;
 }
 
-static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
-			const struct rxng_pkt *burst,
+static int send_packets(struct rxng_qp *qp, const struct rxng_path *path,
+			struct dst_entry *dst, const struct rxng_pkt *burst,
 			struct rxng_cursor *payload, u64 now)
 {
 	u32 i;
@@ -128,7 +146,10 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 		if (i && !rxng_tx_room(qp, burst->kind))
 			break;
 		rxng_pkt_slice(burst, i, qp->req.mtu, &pkt);
-		ret = send_packet(qp, dst, &pkt, payload, now);
+		ret = send_packet(qp, path, dst, &pkt, payload, now);
+		/* Pages of the rest are missing: that is found again. */
+		if (ret == -EAGAIN && i)
+			break;
 		if (ret < 0)
 			return ret;
 		if (!ret)
@@ -137,23 +158,27 @@ static int send_packets(struct rxng_qp *qp, struct dst_entry *dst,
 	return i;
 }
 
-/* A buffer for a whole burst, in few large pieces; NULL without memory. */
-static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 len)
+/*
+ * A buffer for a whole burst, in few large pieces behind @head bytes; NULL
+ * without memory.
+ */
+static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 head, u32 len)
 {
-	bool linear = len <= SKB_MAX_ORDER(0, 0);
+	bool linear = head + len <= SKB_MAX_ORDER(0, 0);
 	struct sk_buff *skb;
 	int err;
 
 	if (linear)
-		skb = alloc_skb(len, GFP_ATOMIC | __GFP_NOWARN);
+		skb = rxng_skb_new(head + len);
 	else
-		skb = alloc_skb_with_frags(0, len, PAGE_ALLOC_COSTLY_ORDER,
+		skb = alloc_skb_with_frags(head, len, PAGE_ALLOC_COSTLY_ORDER,
 					   &err, GFP_ATOMIC | __GFP_NOWARN);
 	if (!skb)
 		return NULL;
+	skb_put(skb, head);
 	if (!linear) {
 		skb->data_len = len;
-		skb->len = len;
+		skb->len += len;
 	}
 	skb_set_owner_w(skb, qp->sk);
 	return skb;
@@ -176,17 +201,94 @@ static int fill_burst(struct sk_buff *skb, struct rxng_cursor *payload, u32 len)
 	return 0;
 }
 
+/* What a datagram's receiver is told, as if it had been on the wire. */
+static void put_origin(struct sk_buff *skb, const struct rxng_path *path)
+{
+	struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+
+	rxng_path_grh(path, rxng_hdr_len(pkt) + pkt->payload_len +
+		      rxng_pad(pkt->payload_len) + RXNG_ICRC_LEN, skb->data);
+	pkt->bits |= path->v6 ? RXNG_PKT_IPV6 : 0;
+	pkt->vlan = path->vlan;
+}
+
 /*
- * The peer is on this host: the burst goes into its inbox in one piece. No
- * such QP means silence, as on the wire.
+ * The QP of this host that a packet or burst is for, which counts as received
+ * by it. No such QP means silence, as on the wire. RCU read-side section.
  */
-static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
+static struct rxng_qp *find_peer(const struct rxng_path *path,
+				 const struct rxng_pkt *pkt)
+{
+	struct rxng_qp *peer = rxng_net_find_qp(path->net, pkt->qpn,
+						&path->daddr);
+
+	if (!peer)
+		return NULL;
+	rxng_qp_count(peer, RXNG_STAT_RX_PKTS, pkt->npkts);
+	rxng_qp_count(peer, RXNG_STAT_RX_BYTES, pkt->payload_len);
+	return peer;
+}
+
+static void hand_over(struct rxng_qp *qp, struct sk_buff *skb,
+		      const struct rxng_path *path)
+{
+	const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+	struct rxng_qp *peer;
+
+	rcu_read_lock();
+	/* A link on the loopback device reaches its own members only. */
+	if (pkt->qpn == RXNG_MULTICAST_QPN) {
+		rxng_mcast_deliver(rxng_qp_dev(qp), skb, &path->saddr,
+				   &path->daddr);
+		rcu_read_unlock();
+		rxng_skb_done(skb);
+		return;
+	}
+	peer = find_peer(path, pkt);
+	if (peer)
+		rxng_qp_receive(peer, skb, &path->saddr, &path->daddr);
+	else
+		kfree_skb(skb);
+	rcu_read_unlock();
+}
+
+static void count_delivered(struct rxng_qp *qp, const struct rxng_pkt *pkt)
+{
+	count_sent(qp, pkt);
+	rxng_qp_count(qp, RXNG_STAT_LOOPBACK_PKTS, pkt->npkts);
+}
+
+/* Nothing but its header: no packet is made for it. */
+static int deliver_ack(struct rxng_qp *qp, const struct rxng_path *path,
+		       const struct rxng_pkt *ack)
+{
+	struct rxng_qp *peer;
+
+	count_delivered(qp, ack);
+	rcu_read_lock();
+	peer = find_peer(path, ack);
+	if (peer)
+		rxng_qp_receive_ack(peer, ack, &path->saddr, &path->daddr);
+	rcu_read_unlock();
+	return ack->npkts;
+}
+
+static bool is_ack(const struct rxng_pkt *pkt)
+{
+	return pkt->kind == RXNG_KIND_ACK &&
+	       (pkt->syndrome & RXNG_AETH_TYPE_MASK) == RXNG_AETH_ACK;
+}
+
+/* The peer is on this host: the burst goes into its inbox in one piece. */
+static int deliver_burst(struct rxng_qp *qp, const struct rxng_path *path,
+			 const struct rxng_pkt *burst,
 			 struct rxng_cursor *payload, u64 now)
 {
-	struct sk_buff *skb = alloc_burst(qp, burst->payload_len);
-	struct rxng_qp *peer;
+	bool datagram = burst->flags & RXNG_PKT_DETH;
+	struct sk_buff *skb;
 	int err;
 
+	skb = alloc_burst(qp, datagram ? RXNG_GRH_LEN : 0, burst->payload_len);
 	if (!skb) {
 		congested(qp, now);
 		return 0;
@@ -199,32 +301,43 @@ static int deliver_burst(struct rxng_qp *qp, const struct rxng_pkt *burst,
 		}
 	}
 	accepted(qp, skb->truesize);
-	trace_rxng_tx(qp->ibqp.qp_num, burst);
+	count_delivered(qp, burst);
 	*rxng_skb_pkt(skb) = *burst;
-	rcu_read_lock();
-	peer = rxng_qp_lookup(burst->qpn);
-	if (peer && net_eq(rxng_qp_net(peer), qp->path.net))
-		rxng_qp_receive(peer, skb, &qp->path.saddr, &qp->path.daddr);
-	else
-		kfree_skb(skb);
-	rcu_read_unlock();
-	rxng_stat_add(rxng_qp_dev(qp), RXNG_STAT_LOOPBACK_PKTS, burst->npkts);
+	if (datagram)
+		put_origin(skb, path);
+	hand_over(qp, skb, path);
 	return burst->npkts;
 }
 
+/*
+ * Without a route packets count as sent: whether the peer is gone is for the
+ * transport's timer to find out, or for whoever sends datagrams.
+ */
+static int send_on(struct rxng_qp *qp, const struct rxng_path *path,
+		   struct dst_entry *dst, const struct rxng_pkt *burst,
+		   struct rxng_cursor *payload, u64 now)
+{
+	if (!dst) {
+		rxng_qp_count(qp, RXNG_STAT_TX_NO_ROUTE, 1);
+		return burst->npkts;
+	}
+	if (rxng_path_is_local(dst))
+		return is_ack(burst) ?
+			       deliver_ack(qp, path, burst) :
+			       deliver_burst(qp, path, burst, payload, now);
+	return send_packets(qp, path, dst, burst, payload, now);
+}
+
 /**
- * rxng_tx_burst - send a burst
+ * rxng_tx_burst - send a burst to a connection's peer
  * @qp: QP that the caller owns; there was room for it
  * @burst: what to send; the destination QP is filled in
  * @payload: where its bytes come from; may be NULL when it has none
  * @now: time in nanoseconds
  *
- * Without a route the packets count as sent: whether the peer is gone is for
- * the transport's timer to find out.
- *
  * Return: packets that left, fewer than asked for when the network or memory
- * is short (the QP then is woken later); a negative errno when @payload cannot
- * be read.
+ * is short (the QP then is woken later); a negative errno as
+ * rxng_cursor_read() when @payload cannot be read.
  * Context: bottom halves off.
  */
 int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
@@ -233,11 +346,36 @@ int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
 	struct dst_entry *dst = rxng_path_route(&qp->path, qp->sk);
 
 	burst->qpn = qp->dqpn;
-	if (!dst) {
-		rxng_stat_inc(rxng_qp_dev(qp), RXNG_STAT_TX_NO_ROUTE);
-		return burst->npkts;
-	}
-	if (rxng_path_is_local(dst))
-		return deliver_burst(qp, burst, payload, now);
-	return send_packets(qp, dst, burst, payload, now);
+	return send_on(qp, &qp->path, dst, burst, payload, now);
+}
+
+/**
+ * rxng_tx_datagram - send a datagram
+ * @qp: UD QP that the caller owns; there was room for it
+ * @av: where it goes
+ * @pkt: what to send; the source QP is filled in
+ * @payload: where its bytes come from; may be NULL when it has none
+ * @now: time in nanoseconds
+ *
+ * Return: as rxng_tx_burst(), 1 or 0.
+ * Context: bottom halves off.
+ */
+int rxng_tx_datagram(struct rxng_qp *qp, struct rxng_av *av,
+		     struct rxng_pkt *pkt, struct rxng_cursor *payload, u64 now)
+{
+	struct rxng_path path;
+	struct dst_entry *dst;
+	int ret;
+
+	pkt->sqpn = qp->ibqp.qp_num;
+	spin_lock(&av->lock);
+	dst = rxng_path_route(&av->path, qp->sk);
+	path = av->path;
+	path.sport = rxng_path_sport(&path, pkt->sqpn, pkt->qpn);
+	ret = send_on(qp, &path, dst, pkt, payload, now);
+	/* Who joins a group on this host later changes its IPv4 routes. */
+	if (pkt->qpn == RXNG_MULTICAST_QPN && !path.v6)
+		rxng_path_drop_route(&av->path);
+	spin_unlock(&av->lock);
+	return ret;
 }

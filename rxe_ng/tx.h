@@ -3,6 +3,7 @@
 #ifndef RXNG_TX_H
 #define RXNG_TX_H
 
+#include "ah.h"
 #include "cursor.h"
 #include "qp.h"
 
@@ -33,5 +34,7 @@ static inline int rxng_burst_cost(int npkts)
 bool rxng_tx_room(struct rxng_qp *qp, enum rxng_kind kind);
 int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
 		  struct rxng_cursor *payload, u64 now);
+int rxng_tx_datagram(struct rxng_qp *qp, struct rxng_av *av,
+		     struct rxng_pkt *pkt, struct rxng_cursor *payload, u64 now);
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #include <linux/mm.h>
-#include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
@@ -84,7 +83,8 @@ int rxng_alloc_ucontext(struct ib_ucontext *ibuc, struct ib_udata *udata)
 	err = rxng_udata_unused(udata);
 	if (err)
 		return err;
-	return rxng_take(&dev->num_ucontext, RXNG_MAX_UCONTEXT) ? 0 : -ENOMEM;
+	return rxng_take(&dev->num_ucontext, RXNG_MAX_UCONTEXT, &ibuc->res) ?
+		       0 : -ENOMEM;
 }
 
 /**
@@ -95,7 +95,7 @@ int rxng_alloc_ucontext(struct ib_ucontext *ibuc, struct ib_udata *udata)
  */
 void rxng_dealloc_ucontext(struct ib_ucontext *ibuc)
 {
-	atomic_dec(&to_rxng_dev(ibuc->device)->num_ucontext);
+	rxng_give(&to_rxng_dev(ibuc->device)->num_ucontext, &ibuc->res);
 }
 
 /**
@@ -151,8 +151,5 @@ int rxng_mmap(struct ib_ucontext *ibuc, struct vm_area_struct *vma)
  */
 void rxng_mmap_free(struct rdma_user_mmap_entry *entry)
 {
-	struct rxng_mmap *map = to_rxng_mmap(entry);
-
-	vfree(map->memory);
-	kfree(map);
+	rxng_ring_unmap(to_rxng_mmap(entry));
 }

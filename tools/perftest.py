@@ -8,6 +8,7 @@ the device, the GID's index and the address of that side.
 import dataclasses
 import ipaddress
 import re
+import shlex
 import time
 
 from rxe_vm import Failed, TimedOut
@@ -31,15 +32,18 @@ class End:
         return [*enter, program, "-d", self.device, "-x", str(self.gid), "-F", *map(str, options)]
 
 
-def gid_index(host, address, device="rxe0", timeout=20):
-    """Return the index of the RoCEv2 GID of an address, once it is there."""
+def gid_index(host, address, device="rxe0", timeout=20, netns=""):
+    """Return the index of the RoCEv2 GID of an address, once it is there, as a namespace sees it."""
     ip = ipaddress.ip_address(address)
     wanted = ip if ip.version == 6 else ipaddress.ip_address(f"::ffff:{address}")
-    found = host.wait_for(
+    script = (
         f"cd /sys/class/infiniband/{device}/ports/1 && for g in gids/*; do "
         f"i=${{g#*/}}; read -r gid <$g && [ $gid = {wanted.exploded} ] && "
         "read -r type 2>/dev/null <gid_attrs/types/$i && [ \"$type\" = 'RoCE v2' ] && "
-        "echo $i && exit; done; exit 1", timeout=timeout * host.release.slow)
+        "echo $i && exit; done; exit 1")
+    if netns:
+        script = f"ip netns exec {netns} sh -c {shlex.quote(script)}"
+    found = host.wait_for(script, timeout=timeout * host.release.slow)
     return int(found.stdout)
 
 

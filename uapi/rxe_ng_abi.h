@@ -51,8 +51,19 @@ struct rxng_create_qp_resp {
 	struct rxng_mminfo sq_mi;
 };
 
+struct rxng_create_srq_resp {
+	struct rxng_mminfo mi;
+	__u32 srq_num;
+	__u32 reserved;
+};
+
+struct rxng_modify_srq_cmd {
+	/* Where the kernel writes a struct rxng_mminfo when the ring is new. */
+	__aligned_u64 mmap_info_addr;
+};
+
 struct rxng_create_ah_resp {
-	/* Zero: the provider writes address vectors into its requests. */
+	/* What names the handle in rxng_send_wqe.wr.ud.ah_num; never zero. */
 	__u32 ah_num;
 	__u32 reserved;
 };
@@ -73,7 +84,11 @@ enum rxng_wr_opcode {
 	RXNG_WR_ATOMIC_CMP_AND_SWP = 5,
 	RXNG_WR_ATOMIC_FETCH_AND_ADD = 6,
 	RXNG_WR_LOCAL_INV = 7,
+	RXNG_WR_BIND_MW = 8,
 	RXNG_WR_SEND_WITH_INV = 9,
+	RXNG_WR_RDMA_READ_WITH_INV = 11,
+	RXNG_WR_FLUSH = 14,
+	RXNG_WR_ATOMIC_WRITE = 15,
 	RXNG_WR_REG_MR = 32,
 };
 
@@ -109,6 +124,29 @@ struct rxng_send_wqe {
 			__u32 rkey;
 			__u32 reserved;
 		} atomic;
+		struct {
+			__aligned_u64 remote_addr;
+			__u32 reserved_1;
+			__u32 rkey;
+			__u8 type;
+			__u8 level;
+			__u8 reserved_2[6];
+		} flush;
+		struct {
+			__u32 remote_qpn;
+			__u32 remote_qkey;
+			__u16 pkey_index;
+			__u16 reserved;
+			__u32 ah_num;
+		} ud;
+		struct {
+			__aligned_u64 addr;
+			__aligned_u64 length;
+			__u32 mr_lkey;
+			__u32 mw_rkey;
+			__u32 rkey;
+			__u32 access;
+		} mw;
 		__u8 size[120];
 	} wr;
 	__u8 scratch[40];
@@ -161,6 +199,42 @@ struct rxng_cqe {
 	__u8 reserved;
 };
 
+/*
+ * What `rdma resource show qp -r` gives as RES_RAW: a QP's transport state, as
+ * one look at it found it. PSNs and MSNs have 24 bits.
+ */
+struct rxng_raw_qp {
+	/* Requester: send requests not retired, and those that have PSNs. */
+	__u32 posted;
+	__u32 started;
+	/* Next to be given out; oldest not acknowledged; one past those sent. */
+	__u32 psn;
+	__u32 una_psn;
+	__u32 sent_psn;
+	/* Packets: allowed, sent and not acknowledged, READ's to be received. */
+	__u32 window;
+	__u32 under_way;
+	__u32 reading;
+	/* READ and atomic requests outstanding. */
+	__u32 rd_used;
+	__u32 retry_left;
+	__u32 rnr_left;
+	/* Round trip as measured; 0 when not known. */
+	__u32 srtt_ns;
+	/* Responder: next PSN, messages completed, bytes of the one under way. */
+	__u32 expected_psn;
+	__u32 msn;
+	__u32 message_bytes;
+	/* 0, or what the peer was told of a gap: 1 NAK, 2 RNR NAK. */
+	__u32 gap;
+	/* An answer to a READ is being sent. */
+	__u32 replying;
+	/* Packets or bursts that wait, and bytes that have not left the host. */
+	__u32 requests_queued;
+	__u32 responses_queued;
+	__u32 bytes_under_way;
+};
+
 #ifdef __KERNEL__
 #define RXNG_ABI_ASSERT(cond) static_assert(cond)
 #else
@@ -173,12 +247,18 @@ RXNG_ABI_ASSERT(sizeof(struct rxng_ring_hdr) == 384);
 RXNG_ABI_ASSERT(sizeof(struct rxng_mminfo) == 16);
 RXNG_ABI_ASSERT(sizeof(struct rxng_create_cq_resp) == 16);
 RXNG_ABI_ASSERT(sizeof(struct rxng_create_qp_resp) == 32);
+RXNG_ABI_ASSERT(sizeof(struct rxng_create_srq_resp) == 24);
+RXNG_ABI_ASSERT(sizeof(struct rxng_modify_srq_cmd) == 8);
 RXNG_ABI_ASSERT(sizeof(struct rxng_sge) == 16);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, opcode) == 12);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, ex) == 20);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr) == 24);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.rdma.rkey) == 32);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.atomic.rkey) == 48);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.flush.rkey) == 36);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.flush.level) == 41);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.ud.ah_num) == 36);
+RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, wr.mw.access) == 52);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, dma) == 184);
 RXNG_ABI_ASSERT(offsetof(struct rxng_send_wqe, data) == 208);
 RXNG_ABI_ASSERT(sizeof(struct rxng_send_wqe) == 208);

@@ -9,8 +9,10 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
+#include "../counter.h"
 #include "../cq.h"
 #include "../mr.h"
+#include "../res.h"
 #include "rxng_probes.h"
 
 #ifdef RXNG_HAVE_CREATE_CQ_ATTRS
@@ -55,6 +57,71 @@ static inline struct ib_mr *rxng_op_reg_user_mr(struct ib_pd *ibpd, u64 start,
 #define RXNG_OP_REG_USER_MR .reg_user_mr = rxng_op_reg_user_mr
 #else
 #define RXNG_OP_REG_USER_MR .reg_user_mr = rxng_reg_user_mr
+#endif
+
+/* This call has no private part, whatever the last argument points to. */
+#ifdef RXNG_HAVE_REG_DMABUF_DMAH
+static inline struct ib_mr *
+rxng_op_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+			   int fd, int access, struct ib_dmah *dmah,
+			   struct uverbs_attr_bundle *attrs)
+{
+	if (dmah)
+		return ERR_PTR(-EOPNOTSUPP);
+	return rxng_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd, access);
+}
+#elif defined(RXNG_HAVE_REG_DMABUF_ATTRS)
+static inline struct ib_mr *
+rxng_op_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+			   int fd, int access, struct uverbs_attr_bundle *attrs)
+{
+	return rxng_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd, access);
+}
+#else
+static inline struct ib_mr *
+rxng_op_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64 iova,
+			   int fd, int access, struct ib_udata *udata)
+{
+	return rxng_reg_user_mr_dmabuf(ibpd, offset, length, iova, fd, access);
+}
+#endif
+
+#define RXNG_OP_REG_USER_MR_DMABUF \
+	.reg_user_mr_dmabuf = rxng_op_reg_user_mr_dmabuf
+
+#ifdef RXNG_HAVE_COUNTER_PORT
+/* The core calls it without asking; there is nothing to prepare. */
+static inline void rxng_op_counter_init(struct rdma_counter *counter)
+{
+}
+
+#define RXNG_OP_COUNTER_BIND_QP					\
+	.size_rdma_counter = sizeof(struct rdma_counter),	\
+	.counter_init = rxng_op_counter_init,			\
+	.counter_bind_qp = rxng_counter_bind_qp,		\
+	.counter_unbind_qp = rxng_counter_unbind_qp,
+#else
+static inline int rxng_op_counter_bind_qp(struct rdma_counter *counter,
+					  struct ib_qp *ibqp)
+{
+	return rxng_counter_bind_qp(counter, ibqp, 1);
+}
+
+static inline int rxng_op_counter_unbind_qp(struct ib_qp *ibqp)
+{
+	return rxng_counter_unbind_qp(ibqp, 1);
+}
+
+#define RXNG_OP_COUNTER_BIND_QP					\
+	.counter_bind_qp = rxng_op_counter_bind_qp,		\
+	.counter_unbind_qp = rxng_op_counter_unbind_qp,
+#endif
+
+/* Older kernels do not ask for the inside of shared receive queues. */
+#ifdef RXNG_HAVE_FILL_RES_SRQ
+#define RXNG_OP_FILL_RES_SRQ .fill_res_srq_entry = rxng_fill_res_srq_entry,
+#else
+#define RXNG_OP_FILL_RES_SRQ
 #endif
 
 /*

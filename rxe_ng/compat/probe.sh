@@ -85,6 +85,18 @@ extern const struct ib_device_ops probe;
 const struct ib_device_ops probe = { .resize_cq = f };
 E
 
+form SPEED_EVENT new <<'E'
+#include <rdma/ib_verbs.h>
+extern const enum ib_event_type probe;
+const enum ib_event_type probe = IB_EVENT_DEVICE_SPEED_CHANGE;
+E
+form SPEED_EVENT old <<'E'
+#include <rdma/ib_verbs.h>
+enum { IB_EVENT_DEVICE_SPEED_CHANGE = IB_EVENT_WQ_FATAL };
+extern const enum ib_event_type probe;
+const enum ib_event_type probe = (enum ib_event_type)IB_EVENT_DEVICE_SPEED_CHANGE;
+E
+
 form REG_USER_MR_DMAH new <<'E'
 #include <rdma/ib_verbs.h>
 static struct ib_mr *f(struct ib_pd *pd, u64 start, u64 length, u64 va,
@@ -101,6 +113,47 @@ extern const struct ib_device_ops probe;
 const struct ib_device_ops probe = { .reg_user_mr = f };
 E
 
+form REG_DMABUF_DMAH new <<'E'
+#include <rdma/ib_verbs.h>
+struct ib_mr *probe(const struct ib_device_ops *ops);
+struct ib_mr *probe(const struct ib_device_ops *ops)
+{ return ops->reg_user_mr_dmabuf(NULL, 0, 0, 0, 0, 0, NULL, NULL); }
+E
+form REG_DMABUF_DMAH old <<'E'
+#include <rdma/ib_verbs.h>
+struct ib_mr *probe(const struct ib_device_ops *ops);
+struct ib_mr *probe(const struct ib_device_ops *ops)
+{ return ops->reg_user_mr_dmabuf(NULL, 0, 0, 0, 0, 0, NULL); }
+E
+
+form REG_DMABUF_ATTRS new <<'E'
+#include <rdma/ib_verbs.h>
+typedef struct ib_mr *(*with_udata)(struct ib_pd *, u64, u64, u64, int, int,
+				    struct ib_udata *);
+static_assert(!__builtin_types_compatible_p(with_udata,
+	typeof(((struct ib_device_ops *)NULL)->reg_user_mr_dmabuf)));
+E
+form REG_DMABUF_ATTRS old <<'E'
+#include <rdma/ib_verbs.h>
+typedef struct ib_mr *(*with_udata)(struct ib_pd *, u64, u64, u64, int, int,
+				    struct ib_udata *);
+static_assert(__builtin_types_compatible_p(with_udata,
+	typeof(((struct ib_device_ops *)NULL)->reg_user_mr_dmabuf)));
+E
+
+form DMA_BUF_VMAP_UNLOCKED new <<'E'
+#include <linux/dma-buf.h>
+int probe(struct dma_buf *buf, struct iosys_map *map);
+int probe(struct dma_buf *buf, struct iosys_map *map)
+{ return dma_buf_vmap_unlocked(buf, map); }
+MODULE_INFO(import_ns, "DMA_BUF");
+E
+form DMA_BUF_VMAP_UNLOCKED old <<'E'
+#include <linux/dma-buf.h>
+int dma_buf_vmap_unlocked(void);
+int dma_buf_vmap_unlocked(void) { return 0; }
+E
+
 form REPORT_PORT_EVENT new <<'E'
 #include <rdma/ib_verbs.h>
 static void f(struct ib_device *dev, struct net_device *ndev,
@@ -112,6 +165,34 @@ form REPORT_PORT_EVENT old <<'E'
 #include <rdma/ib_verbs.h>
 int probe(struct ib_device_ops *ops);
 int probe(struct ib_device_ops *ops) { return !ops->query_port; }
+E
+
+form COUNTER_PORT new <<'E'
+#include <rdma/ib_verbs.h>
+static int f(struct rdma_counter *counter, struct ib_qp *qp, u32 port)
+{ return 0; }
+extern const struct ib_device_ops probe;
+const struct ib_device_ops probe = {
+	.counter_bind_qp = f, .size_rdma_counter = sizeof(struct rdma_counter) };
+E
+form COUNTER_PORT old <<'E'
+#include <rdma/ib_verbs.h>
+static int f(struct rdma_counter *counter, struct ib_qp *qp) { return 0; }
+extern const struct ib_device_ops probe;
+const struct ib_device_ops probe = { .counter_bind_qp = f };
+E
+
+form FILL_RES_SRQ new <<'E'
+#include <rdma/ib_verbs.h>
+static int f(struct sk_buff *msg, struct ib_srq *srq) { return 0; }
+extern const struct ib_device_ops probe;
+const struct ib_device_ops probe = { .fill_res_srq_entry = f };
+E
+form FILL_RES_SRQ old <<'E'
+#include <rdma/ib_verbs.h>
+static int f(struct sk_buff *msg, struct ib_qp *qp) { return 0; }
+extern const struct ib_device_ops probe;
+const struct ib_device_ops probe = { .fill_res_qp_entry = f };
 E
 
 form CURR_PORT_STATE new <<'E'

@@ -241,7 +241,8 @@ static enum rxng_comp_verdict acknowledgement(struct rxng_req *r,
 }
 
 /*
- * Responses to a READ have their place fixed by their PSN. A first or only
+ * Responses to a READ have their place fixed by their PSN; FLUSH and ATOMIC
+ * WRITE are answered as a READ of nothing is (annex A19). A first or only
  * packet stands at the READ's start, or where it was asked for again.
  */
 static enum rxng_comp_verdict read_response(struct rxng_req *r,
@@ -252,6 +253,7 @@ static enum rxng_comp_verdict read_response(struct rxng_req *r,
 	u32 at = (r->una - wqe->psn) & RXNG_PSN_MASK;
 	bool end = at + pkt->npkts == wqe->npkts;
 	bool may_start = !at || r->una == r->read_restart;
+	u32 length = wqe->kind == RXNG_KIND_READ ? wqe->length : 0;
 	u32 expected;
 
 	if (at + pkt->npkts > wqe->npkts ||
@@ -259,7 +261,7 @@ static enum rxng_comp_verdict read_response(struct rxng_req *r,
 	    (pkt->flags & RXNG_PKT_START ? !may_start : !at))
 		return fail(r, RXNG_WC_BAD_RESP_ERR);
 	*offset = at * r->mtu;
-	expected = end ? wqe->length - *offset : pkt->npkts * r->mtu;
+	expected = end ? length - *offset : pkt->npkts * r->mtu;
 	if (pkt->payload_len != expected)
 		return fail(r, RXNG_WC_LOC_LEN_ERR);
 	return RXNG_COMP_READ;
@@ -310,7 +312,9 @@ enum rxng_comp_verdict rxng_req_response(struct rxng_req *r,
 			return fail(r, RXNG_WC_BAD_RESP_ERR);
 		take_credits(r, pkt);
 	}
-	if (pkt->kind == RXNG_KIND_READ_RESP && wqe->kind == RXNG_KIND_READ)
+	if (pkt->kind == RXNG_KIND_READ_RESP &&
+	    rxng_kind_has_response(wqe->kind) &&
+	    wqe->kind != RXNG_KIND_ATOMIC)
 		return read_response(r, wqe, pkt, offset);
 	if (pkt->kind == RXNG_KIND_ATOMIC_ACK &&
 	    wqe->kind == RXNG_KIND_ATOMIC)

@@ -5,7 +5,19 @@
 
 #include "proto_env.h"
 
-/* Opcodes of reliable connections: the transport's class is zero. */
+/* Transport services: the upper three bits of an opcode. */
+enum rxng_service {
+	RXNG_SERVICE_RC = 0,
+	RXNG_SERVICE_UC = 1,
+	RXNG_SERVICE_UD = 3,
+};
+
+#define RXNG_SERVICE_SHIFT 5
+
+/*
+ * Opcodes of reliable connections, whose service is zero. The other services
+ * have some of the same operations in their lower five bits.
+ */
 enum rxng_rc_opcode {
 	RXNG_RC_SEND_FIRST = 0x00,
 	RXNG_RC_SEND_MIDDLE = 0x01,
@@ -30,6 +42,8 @@ enum rxng_rc_opcode {
 	RXNG_RC_FETCH_ADD = 0x14,
 	RXNG_RC_SEND_LAST_INV = 0x16,
 	RXNG_RC_SEND_ONLY_INV = 0x17,
+	RXNG_RC_FLUSH = 0x1c,
+	RXNG_RC_ATOMIC_WRITE = 0x1d,
 };
 
 /* What a packet is about. */
@@ -39,6 +53,8 @@ enum rxng_kind {
 	RXNG_KIND_WRITE,
 	RXNG_KIND_READ,
 	RXNG_KIND_ATOMIC,
+	RXNG_KIND_FLUSH,
+	RXNG_KIND_ATOMIC_WRITE,
 	RXNG_KIND_READ_RESP,
 	RXNG_KIND_ACK,
 	RXNG_KIND_ATOMIC_ACK,
@@ -55,6 +71,8 @@ enum rxng_kind {
 #define RXNG_PKT_ATOMICACK BIT(7)
 /* May carry payload. */
 #define RXNG_PKT_PAYLOAD BIT(8)
+#define RXNG_PKT_DETH BIT(9)
+#define RXNG_PKT_FETH BIT(10)
 
 /**
  * struct rxng_opcode_info - what an opcode says of its packet
@@ -69,11 +87,23 @@ struct rxng_opcode_info {
 };
 
 const struct rxng_opcode_info *rxng_opcode_info(u8 opcode);
-int rxng_opcode_find(enum rxng_kind kind, u16 flags, bool cmp_swap);
+int rxng_opcode_find(enum rxng_service service, enum rxng_kind kind, u16 flags,
+		     bool cmp_swap);
+
+static inline enum rxng_service rxng_opcode_service(u8 opcode)
+{
+	return opcode >> RXNG_SERVICE_SHIFT;
+}
 
 static inline bool rxng_kind_is_request(enum rxng_kind kind)
 {
-	return kind >= RXNG_KIND_SEND && kind <= RXNG_KIND_ATOMIC;
+	return kind >= RXNG_KIND_SEND && kind <= RXNG_KIND_ATOMIC_WRITE;
+}
+
+/* Requests that are answered by a response of their own, and recorded for it. */
+static inline bool rxng_kind_has_response(enum rxng_kind kind)
+{
+	return kind >= RXNG_KIND_READ && kind <= RXNG_KIND_ATOMIC_WRITE;
 }
 
 #endif

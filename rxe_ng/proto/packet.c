@@ -4,6 +4,17 @@
 
 static void parse_extended(const u8 *p, struct rxng_pkt *pkt)
 {
+	if (pkt->flags & RXNG_PKT_DETH) {
+		const struct rxng_deth *deth = (const void *)p;
+
+		pkt->qkey = be32_to_cpu(deth->qkey);
+		pkt->sqpn = be32_to_cpu(deth->sqpn) & RXNG_QPN_MASK;
+		p += sizeof(*deth);
+	}
+	if (pkt->flags & RXNG_PKT_FETH) {
+		pkt->feth = be32_to_cpu(((const struct rxng_feth *)p)->feth);
+		p += sizeof(struct rxng_feth);
+	}
 	if (pkt->flags & RXNG_PKT_RETH) {
 		const struct rxng_reth *reth = (const void *)p;
 
@@ -106,6 +117,17 @@ size_t rxng_hdr_len(const struct rxng_pkt *pkt)
 
 static u8 *build_extended(u8 *p, const struct rxng_pkt *pkt, u16 flags)
 {
+	if (flags & RXNG_PKT_DETH) {
+		*(struct rxng_deth *)p = (struct rxng_deth){
+			.qkey = cpu_to_be32(pkt->qkey),
+			.sqpn = cpu_to_be32(pkt->sqpn),
+		};
+		p += sizeof(struct rxng_deth);
+	}
+	if (flags & RXNG_PKT_FETH) {
+		((struct rxng_feth *)p)->feth = cpu_to_be32(pkt->feth);
+		p += sizeof(struct rxng_feth);
+	}
 	if (flags & RXNG_PKT_RETH) {
 		*(struct rxng_reth *)p = (struct rxng_reth){
 			.va = cpu_to_be64(pkt->va),

@@ -13,6 +13,11 @@
 /* Bits of struct rxng_pkt.bits. */
 #define RXNG_PKT_SOLICITED BIT(0)
 #define RXNG_PKT_ACK_REQ BIT(1)
+/* A received datagram came over IPv6. */
+#define RXNG_PKT_IPV6 BIT(2)
+
+/* A VLAN id that is none. */
+#define RXNG_NO_VLAN 0xffff
 
 /**
  * struct rxng_pkt - a packet or burst
@@ -24,16 +29,20 @@
  * @npkts: packets in the burst, at least 1; PSNs are consecutive. A READ
  *	request is one packet, whatever the number of its responses
  * @syndrome: AETH syndrome
- * @bits: RXNG_PKT_SOLICITED, RXNG_PKT_ACK_REQ
+ * @bits: RXNG_PKT_SOLICITED, RXNG_PKT_ACK_REQ, RXNG_PKT_IPV6
  * @payload_len: bytes of payload without padding, all packets together
  * @va: virtual address of RETH or AtomicETH
  * @orig: original value in an atomic response
+ * @qkey: of a datagram (DETH)
+ * @sqpn: its source QP
  * @compare: AtomicETH
  * @swap_add: AtomicETH
  * @dma_len: RETH length of the whole message
  * @imm: immediate data, as on the wire
  * @inv_rkey: key to invalidate (IETH)
+ * @feth: placement and level of a FLUSH
  * @msn: message sequence number of the AETH
+ * @vlan: of a received datagram: its VLAN, RXNG_NO_VLAN without
  * @rkey: key of RETH or AtomicETH
  * @qpn: destination QP
  *
@@ -51,6 +60,10 @@ struct rxng_pkt {
 	union {
 		u64 va;
 		u64 orig;
+		struct {
+			u32 qkey;
+			u32 sqpn;
+		};
 	};
 	union {
 		struct {
@@ -62,8 +75,12 @@ struct rxng_pkt {
 			union {
 				__be32 imm;
 				u32 inv_rkey;
+				u32 feth;
 			};
-			u32 msn;
+			union {
+				u32 msn;
+				u32 vlan;
+			};
 		};
 	};
 	u32 rkey;
@@ -79,7 +96,7 @@ enum rxng_parse {
 	RXNG_PARSE_SHORT,
 	/* Transport header version that is not ours (9.2.5). */
 	RXNG_PARSE_VERSION,
-	/* Opcode that is reserved or of a transport that is not spoken. */
+	/* Opcode that is reserved or of a service that is not spoken. */
 	RXNG_PARSE_OPCODE,
 	/* Payload or pad where the opcode has none. */
 	RXNG_PARSE_LENGTH,

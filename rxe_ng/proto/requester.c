@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Which packet of which request goes next (IBTA 9.7.3, 9.9.2). */
+/* Which packet of which request goes next (IBTA 9.7.3, 9.8.2, 9.9.2). */
 #include "requester.h"
 
 /* Doublings of the timer: it may take up to four times as long (9.9.2.1). */
 #define MAX_BACKOFF 2
+
+static bool reliable(const struct rxng_req *r)
+{
+	return r->service == RXNG_SERVICE_RC;
+}
 
 /**
  * rxng_req_reset - forget all requests and all progress
@@ -34,7 +39,7 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->sent = psn;
 	r->inflight = 0;
 	r->reading = 0;
-	r->window = RXNG_WINDOW_START;
+	r->window = reliable(r) ? RXNG_WINDOW_START : RXNG_WINDOW;
 	r->threshold = RXNG_WINDOW;
 	r->grown = 0;
 	r->recover = psn;
@@ -57,11 +62,28 @@ void rxng_req_start(struct rxng_req *r, u32 psn)
 	r->rnr_until = 0;
 }
 
+/**
+ * rxng_req_resume - begin anew after all requests were flushed
+ * @r: requester with no request left
+ *
+ * PSNs go on, so that the peer sees what is missing (9.8.2.2).
+ */
+void rxng_req_resume(struct rxng_req *r)
+{
+	r->una_idx = r->head;
+	r->cur = r->head;
+	r->started = r->head;
+	r->cur_pkt = 0;
+	r->una = r->psn;
+	r->sent = r->psn;
+}
+
 static u32 psns_of(const struct rxng_req *r, const struct rxng_swqe *wqe)
 {
 	if (wqe->kind == RXNG_KIND_NONE)
 		return 0;
-	if (wqe->kind == RXNG_KIND_ATOMIC || !wqe->length)
+	if (wqe->kind >= RXNG_KIND_ATOMIC || !wqe->length ||
+	    r->service == RXNG_SERVICE_UD)
 		return 1;
 	return (wqe->length - 1) / r->mtu + 1;
 }
@@ -150,14 +172,39 @@ static void describe_response_request(const struct rxng_req *r,
 	pkt->flags = RXNG_PKT_START | RXNG_PKT_END;
 	pkt->bits = RXNG_PKT_ACK_REQ;
 	pkt->va = wqe->raddr + offset;
-	if (wqe->kind == RXNG_KIND_READ) {
-		pkt->flags |= RXNG_PKT_RETH;
-		pkt->dma_len = wqe->length - offset;
-	} else {
+	if (wqe->kind == RXNG_KIND_ATOMIC) {
 		pkt->flags |= RXNG_PKT_ATOMICETH;
 		pkt->compare = wqe->compare;
 		pkt->swap_add = wqe->swap_add;
+		return;
 	}
+	pkt->flags |= RXNG_PKT_RETH;
+	pkt->dma_len = wqe->length - offset;
+	if (wqe->kind == RXNG_KIND_FLUSH) {
+		pkt->flags |= RXNG_PKT_FETH;
+		pkt->feth = wqe->feth;
+	} else if (wqe->kind == RXNG_KIND_ATOMIC_WRITE) {
+		pkt->payload_len = wqe->length;
+	}
+}
+
+static void describe_datagram(const struct rxng_swqe *wqe,
+			      struct rxng_pkt *pkt)
+{
+	pkt->flags |= RXNG_PKT_DETH;
+	pkt->qpn = wqe->dqpn;
+	pkt->qkey = wqe->qkey;
+}
+
+/*
+ * In the middle of a window, so that the next one follows without a pause, and
+ * whenever nothing may follow before an acknowledgement.
+ */
+static bool asks_for_ack(const struct rxng_req *r, u32 n, bool last)
+{
+	return reliable(r) &&
+	       (last || r->inflight + n == r->window ||
+		r->since_ack_req + n >= min((u32)RXNG_ACK_EVERY, r->window / 2));
 }
 
 static void describe_data(struct rxng_req *r,
@@ -165,7 +212,7 @@ static void describe_data(struct rxng_req *r,
 			  struct rxng_pkt *pkt)
 {
 	u32 left = wqe->npkts - r->cur_pkt;
-	u32 n = min(min(left, max_pkts), r->window - r->inflight);
+	u32 n = min3(left, max_pkts, r->window - r->inflight);
 	bool limited = out_of_credit(r, wqe) && !r->cur_pkt;
 
 	if (limited)
@@ -193,12 +240,7 @@ static void describe_data(struct rxng_req *r,
 		if (wqe->flags & RXNG_SWQE_SOLICITED && takes_receive(wqe))
 			pkt->bits |= RXNG_PKT_SOLICITED;
 	}
-	/*
-	 * In the middle of a window, so that the next one follows without a
-	 * pause, and whenever nothing may follow before an acknowledgement.
-	 */
-	if (n == left || limited || r->inflight + n == r->window ||
-	    r->since_ack_req + n >= min((u32)RXNG_ACK_EVERY, r->window / 2))
+	if (asks_for_ack(r, n, n == left || limited))
 		pkt->bits |= RXNG_PKT_ACK_REQ;
 	r->asking = pkt->bits & RXNG_PKT_ACK_REQ ? n : 0;
 }
@@ -208,9 +250,9 @@ static void describe_data(struct rxng_req *r,
  * @r: requester
  * @now: time in nanoseconds
  * @max_pkts: longest burst that the caller takes, at least 1
- * @pkt: filled in for RXNG_REQ_SEND, except the destination QP. Its payload
- *	starts rxng_req_offset() bytes into the request at @r->cur; the AckReq
- *	bit belongs to its last packet
+ * @pkt: filled in for RXNG_REQ_SEND, except the QPs of a connection and the
+ *	source QP of a datagram. Its payload starts rxng_req_offset() bytes into
+ *	the request at @r->cur; the AckReq bit belongs to its last packet
  *
  * Asking again without rxng_req_sent() gives the same answer.
  *
@@ -245,6 +287,8 @@ enum rxng_req_verdict rxng_req_next(struct rxng_req *r, u64 now, u32 max_pkts,
 		return RXNG_REQ_WAIT;
 	if (must_wait(r, wqe))
 		return RXNG_REQ_WAIT;
+	if (r->service == RXNG_SERVICE_UD && wqe->length > r->mtu)
+		return RXNG_REQ_TOO_LONG;
 
 	memset(pkt, 0, sizeof(*pkt));
 	pkt->kind = wqe->kind;
@@ -255,7 +299,9 @@ enum rxng_req_verdict rxng_req_next(struct rxng_req *r, u64 now, u32 max_pkts,
 		describe_response_request(r, wqe, pkt);
 	else
 		describe_data(r, wqe, max_pkts, pkt);
-	pkt->opcode = rxng_opcode_find(pkt->kind,
+	if (r->service == RXNG_SERVICE_UD)
+		describe_datagram(wqe, pkt);
+	pkt->opcode = rxng_opcode_find(r->service, pkt->kind,
 				       pkt->npkts > 1 ?
 					       pkt->flags & RXNG_PKT_START :
 					       pkt->flags,
@@ -292,8 +338,22 @@ static void begin_to_measure(struct rxng_req *r, const struct rxng_swqe *wqe,
 	r->rtt_psn = end;
 }
 
+/* Nobody acknowledges: what has left is complete (9.8.2, 9.8.3). */
+static void sent_for_good(struct rxng_req *r, const struct rxng_swqe *wqe,
+			  u32 n)
+{
+	r->cur_pkt += n;
+	r->una = rxng_psn_add(wqe->psn, r->cur_pkt);
+	r->sent = r->una;
+	if (r->cur_pkt < wqe->npkts)
+		return;
+	r->cur++;
+	r->cur_pkt = 0;
+	r->una_idx = r->cur;
+}
+
 /**
- * rxng_req_sent - packets of the last RXNG_REQ_SEND have left
+ * rxng_req_sent - packets of the last RXNG_REQ_SEND or TOO_LONG have left
  * @r: requester
  * @n: how many of them, possibly none or fewer than described
  * @now: time in nanoseconds
@@ -305,6 +365,10 @@ void rxng_req_sent(struct rxng_req *r, u32 n, u64 now)
 
 	if (!n)
 		return;
+	if (!reliable(r)) {
+		sent_for_good(r, wqe, n);
+		return;
+	}
 	if (rxng_kind_has_response(wqe->kind)) {
 		wqe->state = RXNG_SWQE_SLOT;
 		r->rd_used++;
@@ -512,5 +576,6 @@ void rxng_pkt_slice(const struct rxng_pkt *burst, u32 i, u32 mtu,
 	/* Of READ responses those in the middle have no AETH. */
 	if (!(pkt->flags & (RXNG_PKT_START | RXNG_PKT_END)))
 		pkt->flags &= ~RXNG_PKT_AETH;
-	pkt->opcode = rxng_opcode_find(pkt->kind, pkt->flags, false);
+	pkt->opcode = rxng_opcode_find(rxng_opcode_service(burst->opcode),
+				       pkt->kind, pkt->flags, false);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The requester's and completer's side of a reliable connection: which packet
- * goes next, what a response means (IBTA 9.7.2 to 9.7.7, 9.9). Nothing here
- * touches memory regions, packets' bytes, queues or clocks: the caller does
- * what the verdicts say.
+ * The requester's side: which packet goes next (IBTA 9.7.2, 9.7.3, 9.8.2,
+ * 9.8.3); and the completer's of a reliable connection: what a response means
+ * (9.7.4 to 9.7.7, 9.9). Nothing here touches memory regions, packets' bytes,
+ * queues or clocks: the caller does what the verdicts say.
  *
  * Send work requests stand in a ring in posting order:
  *
@@ -12,7 +12,8 @@
  * [head, una_idx) is complete and waits to be retired; una_idx holds the
  * oldest unacknowledged PSN; cur is where the next packet comes from, which
  * moves back to una_idx when packets have to be sent again; [head, started)
- * have PSNs; [started, tail) are posted only.
+ * have PSNs; [started, tail) are posted only. Where nothing is acknowledged,
+ * what was sent is complete, and una_idx is cur.
  */
 #ifndef RXNG_REQUESTER_H
 #define RXNG_REQUESTER_H
@@ -69,9 +70,12 @@ enum rxng_swqe_state {
  * @num_sge: entries of the scatter-gather list that stands behind it
  * @imm: immediate data as on the wire
  * @inv_rkey: key for the peer to invalidate
+ * @feth: of a FLUSH: its placement and level
  * @rkey: remote key
  * @raddr: remote address
- * @length: bytes of payload
+ * @dqpn: of a datagram: its destination QP
+ * @qkey: of a datagram: its Q_Key
+ * @length: bytes of payload; of a FLUSH: of the range
  * @compare: operand of an atomic
  * @swap_add: operand of an atomic
  * @psn: PSN of its first packet, once started
@@ -89,9 +93,16 @@ struct rxng_swqe {
 	union {
 		__be32 imm;
 		u32 inv_rkey;
+		u32 feth;
 	};
 	u32 rkey;
-	u64 raddr;
+	union {
+		u64 raddr;
+		struct {
+			u32 dqpn;
+			u32 qkey;
+		};
+	};
 	u32 length;
 	u64 compare;
 	u64 swap_add;
@@ -102,6 +113,7 @@ struct rxng_swqe {
 
 /**
  * struct rxng_req - state of requester and completer
+ * @service: enum rxng_service
  * @wqes: ring of struct rxng_swqe, each @stride bytes from the other
  * @stride: bytes from one entry to the next
  * @mask: entries minus one; a power of two minus one
@@ -152,6 +164,7 @@ struct rxng_swqe {
  * @rnr_until: nothing is sent before this time; 0 when not waiting
  */
 struct rxng_req {
+	u8 service;
 	void *wqes;
 	u32 stride;
 	u32 mask;
@@ -205,6 +218,11 @@ enum rxng_req_verdict {
 	RXNG_REQ_SEND,
 	/* Carry out the local operation at @cur, then rxng_req_local_done(). */
 	RXNG_REQ_LOCAL,
+	/*
+	 * Nothing of the datagram at @cur is sent and nothing said, since it is
+	 * longer than a packet (C10-93.1.1): call rxng_req_sent() for it.
+	 */
+	RXNG_REQ_TOO_LONG,
 };
 
 /* What a response means. */
@@ -230,11 +248,6 @@ static inline struct rxng_swqe *rxng_req_wqe(const struct rxng_req *r, u32 idx)
 	return r->wqes + (size_t)(idx & r->mask) * r->stride;
 }
 
-static inline bool rxng_kind_has_response(enum rxng_kind kind)
-{
-	return kind == RXNG_KIND_READ || kind == RXNG_KIND_ATOMIC;
-}
-
 /**
  * rxng_req_offset - where in its request's buffers the next packet starts
  * @r: requester
@@ -248,6 +261,7 @@ static inline u32 rxng_req_offset(const struct rxng_req *r)
 
 void rxng_req_reset(struct rxng_req *r, u32 index);
 void rxng_req_start(struct rxng_req *r, u32 psn);
+void rxng_req_resume(struct rxng_req *r);
 enum rxng_req_verdict rxng_req_next(struct rxng_req *r, u64 now, u32 max_pkts,
 				    struct rxng_pkt *pkt);
 void rxng_req_sent(struct rxng_req *r, u32 n, u64 now);

@@ -8,7 +8,7 @@ static u32 read_npkts(const struct rxng_resp *r, u32 len)
 
 /**
  * rxng_resp_reset - back to the state of a new QP
- * @r: responder; @mtu, @allow and @depth are set by the caller
+ * @r: responder; @service, @mtu, @allow and @depth are set by the caller
  */
 void rxng_resp_reset(struct rxng_resp *r)
 {
@@ -73,13 +73,15 @@ static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
 {
 	if (!rxng_kind_is_request(pkt->kind))
 		return RXNG_RESP_DROP;
-	if (pkt->kind != RXNG_KIND_READ && pkt->kind != RXNG_KIND_ATOMIC)
+	if (!rxng_kind_has_response(pkt->kind))
 		return RXNG_RESP_ACK_AGAIN;
 	*res = find_resource(r, pkt);
 	if (!*res)
 		return RXNG_RESP_DROP;
 	if (pkt->kind == RXNG_KIND_ATOMIC)
 		return RXNG_RESP_ATOMIC_AGAIN;
+	if (pkt->kind != RXNG_KIND_READ)
+		return RXNG_RESP_READ_AGAIN;
 	if (!(r->allow & RXNG_ALLOW_READ))
 		return RXNG_RESP_DROP;
 	return same_read(r, *res, pkt) ? RXNG_RESP_READ_AGAIN : RXNG_RESP_DROP;
@@ -147,6 +149,16 @@ static bool send_ok(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 	return pkt->payload_len <= RXNG_MAX_MESSAGE - got;
 }
 
+/* A placement that exists and a level that exists (annex A19). */
+static bool flush_ok(u32 feth)
+{
+	u32 type = feth & RXNG_FETH_TYPE_MASK;
+	u32 level = feth >> RXNG_FETH_LEVEL_SHIFT;
+
+	return type && !(type & ~(RXNG_FLUSH_GLOBAL | RXNG_FLUSH_PERSISTENT)) &&
+	       level <= RXNG_FLUSH_REGION;
+}
+
 /* Opcode sequence, enabled operations and lengths (9.7.4.1.2 to 9.7.4.1.7). */
 static bool valid(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 {
@@ -165,9 +177,35 @@ static bool valid(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 	case RXNG_KIND_ATOMIC:
 		return r->allow & RXNG_ALLOW_ATOMIC && r->depth &&
 		       !(pkt->va & 7);
+	case RXNG_KIND_FLUSH:
+		return r->allow & RXNG_ALLOW_FLUSH && r->depth &&
+		       flush_ok(pkt->feth);
+	case RXNG_KIND_ATOMIC_WRITE:
+		return r->allow & RXNG_ALLOW_WRITE && r->depth &&
+		       !(pkt->va & 7) &&
+		       pkt->dma_len == RXNG_ATOMIC_WRITE_LEN &&
+		       pkt->payload_len == RXNG_ATOMIC_WRITE_LEN;
 	default:
 		return false;
 	}
+}
+
+/*
+ * Nothing is said. A message that misses a packet is lost, and with it what is
+ * left of it; the next one starts afresh with whatever PSN it has (9.8.2.2.1).
+ * Datagrams are all alone, and their PSNs mean nothing (9.8.3.1).
+ */
+static enum rxng_resp_verdict unreliable(struct rxng_resp *r,
+					 const struct rxng_pkt *pkt)
+{
+	if (pkt->flags & RXNG_PKT_START) {
+		r->msg = RXNG_KIND_NONE;
+		r->epsn = pkt->psn;
+	}
+	if (pkt->psn == r->epsn && valid(r, pkt))
+		return RXNG_RESP_EXECUTE;
+	r->msg = RXNG_KIND_NONE;
+	return RXNG_RESP_DROP;
 }
 
 /**
@@ -189,6 +227,8 @@ enum rxng_resp_verdict rxng_resp_request(struct rxng_resp *r,
 
 	*skip = 0;
 	*res = NULL;
+	if (r->service != RXNG_SERVICE_RC)
+		return unreliable(r, pkt);
 	if (diff > 0)
 		return out_of_sequence(r, pkt);
 	if (diff < 0) {
@@ -263,8 +303,8 @@ static void advance_message(struct rxng_resp *r, const struct rxng_pkt *pkt)
  * @pkt: the request as rxng_resp_request() left it
  * @orig: for an atomic: the original value
  *
- * Return: for a READ or atomic, the record from which it is answered, now and
- * if it comes again; NULL for the rest.
+ * Return: for a request that has a response, the record from which it is
+ * answered, now and if it comes again; NULL for the rest.
  */
 struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 				     const struct rxng_pkt *pkt, u64 orig)
@@ -274,7 +314,7 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 
 	if (pkt->flags & RXNG_PKT_END)
 		r->msn = rxng_psn_add(r->msn, 1);
-	if (pkt->kind == RXNG_KIND_READ || pkt->kind == RXNG_KIND_ATOMIC) {
+	if (rxng_kind_has_response(pkt->kind)) {
 		res = record(r, pkt, orig);
 		npkts = res->npkts;
 	} else {
@@ -286,6 +326,17 @@ struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 	r->gap = RXNG_GAP_NONE;
 	r->nak_at = 0;
 	return res;
+}
+
+/**
+ * rxng_resp_lost - a packet of an unreliable service could not be carried out
+ * @r: responder that gave RXNG_RESP_EXECUTE
+ *
+ * Its message is lost; the peer is not told (9.8.2.2.7).
+ */
+void rxng_resp_lost(struct rxng_resp *r)
+{
+	r->msg = RXNG_KIND_NONE;
 }
 
 /**
@@ -429,7 +480,7 @@ void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,
 	}
 	if (pkt->flags)
 		pkt->flags |= RXNG_PKT_AETH;
-	pkt->opcode = rxng_opcode_find(pkt->kind,
+	pkt->opcode = rxng_opcode_find(RXNG_SERVICE_RC, pkt->kind,
 				       n > 1 ? pkt->flags & RXNG_PKT_START :
 					       pkt->flags,
 				       false);

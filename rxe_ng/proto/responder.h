@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * The responder's side of a reliable connection: is this packet expected, a
- * duplicate or out of sequence, is it well-formed in its place, and what has
- * to be answered (IBTA 9.7.4.1, 9.7.5). The caller carries out what the
+ * The responder's side: is this packet expected, a duplicate or out of
+ * sequence, is it well-formed in its place, and what has to be answered (IBTA
+ * 9.7.4.1, 9.7.5; 9.8.2.2 and 9.8.3.1, where nothing is). The caller carries out what the
  * verdict says and reports with rxng_resp_done().
  */
 #ifndef RXNG_RESPONDER_H
@@ -23,10 +23,11 @@
 #define RXNG_ALLOW_WRITE BIT(1)
 #define RXNG_ALLOW_READ BIT(2)
 #define RXNG_ALLOW_ATOMIC BIT(3)
+#define RXNG_ALLOW_FLUSH (BIT(8) | BIT(9))
 
 /**
- * struct rxng_resource - what is kept to answer a READ or atomic again
- * @kind: RXNG_KIND_READ, RXNG_KIND_ATOMIC, or RXNG_KIND_NONE when empty
+ * struct rxng_resource - what is kept to answer a request again
+ * @kind: one that has a response, or RXNG_KIND_NONE when empty
  * @psn: PSN of the request
  * @npkts: PSNs that it took
  * @msn: message sequence number after it
@@ -55,6 +56,7 @@ enum rxng_gap {
 
 /**
  * struct rxng_resp - state of a responder
+ * @service: enum rxng_service
  * @mtu: path MTU in bytes
  * @epsn: PSN that is expected next
  * @ack_psn: what an acknowledgement names: the newest PSN of a SEND or WRITE
@@ -76,11 +78,12 @@ enum rxng_gap {
  * @resources: ring of the last READs and atomics
  */
 struct rxng_resp {
+	u8 service;
 	u32 mtu;
 	u32 epsn;
 	u32 ack_psn;
 	u32 msn;
-	u8 allow;
+	u16 allow;
 	u8 depth;
 	u8 msg;
 	u32 got;
@@ -101,7 +104,10 @@ enum rxng_resp_verdict {
 	RXNG_RESP_EXECUTE,
 	/* Acknowledge @ack_psn again. */
 	RXNG_RESP_ACK_AGAIN,
-	/* Send the READ's data again; @va and @rkey are checked again. */
+	/*
+	 * Send the response again: a READ's data, whose @va and @rkey are
+	 * checked again, or nothing for FLUSH and ATOMIC WRITE.
+	 */
 	RXNG_RESP_READ_AGAIN,
 	/* Send the recorded result of the atomic again. */
 	RXNG_RESP_ATOMIC_AGAIN,
@@ -130,6 +136,7 @@ void rxng_resp_target(const struct rxng_resp *r, const struct rxng_pkt *pkt,
 		      struct rxng_write_target *target);
 struct rxng_resource *rxng_resp_done(struct rxng_resp *r,
 				     const struct rxng_pkt *pkt, u64 orig);
+void rxng_resp_lost(struct rxng_resp *r);
 void rxng_resp_nak_sent(struct rxng_resp *r, u64 timeout, u64 now);
 bool rxng_resp_timeout(struct rxng_resp *r, u64 now);
 void rxng_resp_not_ready(struct rxng_resp *r, const struct rxng_pkt *pkt);

@@ -17,6 +17,13 @@
 /* The largest path MTU (9.6.1.6.2): no packet carries more. */
 #define RXNG_MAX_PAYLOAD 4096
 #define RXNG_QPN_MASK 0xffffffu
+/* Destination QP of multicast packets (9.2.4.1). */
+#define RXNG_MULTICAST_QPN 0xffffffu
+/* Number and Q_Key of the general service interface (C10-1, 10.2.5). */
+#define RXNG_GSI_QPN 1
+#define RXNG_GSI_QKEY 0x80010000u
+/* A request's Q_Key with this bit asks for the QP's own one (10.2.5). */
+#define RXNG_QKEY_OWN 0x80000000u
 
 /* Base transport header (9.2). */
 struct rxng_bth {
@@ -36,6 +43,13 @@ struct rxng_bth {
 #define RXNG_BTH_PAD_MASK 0x3
 #define RXNG_BTH_TVER_MASK 0x0f
 #define RXNG_BTH_ACK_REQ 0x80000000u
+
+/* Datagram extended transport header (9.3.2). */
+struct rxng_deth {
+	__be32 qkey;
+	/* 8 reserved bits, 24 bits of source QP. */
+	__be32 sqpn;
+} __packed;
 
 /* RDMA extended transport header (9.3.3). */
 struct rxng_reth {
@@ -62,6 +76,26 @@ struct rxng_atomicacketh {
 	__be64 orig;
 } __packed;
 
+/*
+ * FLUSH extended transport header (annex A19): placement type in the lowest four
+ * bits, selectivity level in the next two.
+ */
+struct rxng_feth {
+	__be32 feth;
+} __packed;
+
+#define RXNG_FETH_TYPE_MASK 0xf
+#define RXNG_FETH_LEVEL_SHIFT 4
+#define RXNG_FETH_LEVEL_MASK 0x3
+/* Placement: seen by all that may read it; safe from a loss of power. */
+#define RXNG_FLUSH_GLOBAL BIT(0)
+#define RXNG_FLUSH_PERSISTENT BIT(1)
+/* Levels: a range, or all of the region. */
+#define RXNG_FLUSH_RANGE 0
+#define RXNG_FLUSH_REGION 1
+/* Bytes of an ATOMIC WRITE. */
+#define RXNG_ATOMIC_WRITE_LEN 8
+
 /* Immediate data (9.3.6) and invalidate (9.3.7) extended headers. */
 struct rxng_immdt {
 	__be32 imm;
@@ -72,12 +106,13 @@ struct rxng_ieth {
 } __packed;
 
 static_assert(sizeof(struct rxng_bth) == 12);
+static_assert(sizeof(struct rxng_deth) == 8);
 static_assert(sizeof(struct rxng_reth) == 16);
 static_assert(sizeof(struct rxng_atomiceth) == 28);
 static_assert(sizeof(struct rxng_aeth) == 4);
 static_assert(sizeof(struct rxng_atomicacketh) == 8);
 
-/* The longest transport header of the transports that are spoken. */
+/* The longest transport header of the services that are spoken. */
 #define RXNG_MAX_HDR (sizeof(struct rxng_bth) + sizeof(struct rxng_atomiceth))
 
 /* AETH syndromes (9.7.5.2): type in the upper bits, value in the lower five. */

@@ -125,6 +125,30 @@ class Perftest(VmTestCase):
         self.run_it("ib_write_bw", "-Q", "20", "-s", "64", count=2000)
 
 
+    # Unreliable services, and a shared receive queue.
+
+    def test_write_bw_uc(self):
+        self.run_it("ib_write_bw", "-c", "UC")
+
+    def test_write_lat_uc(self):
+        self.run_it("ib_write_lat", "-c", "UC", count=500)
+
+    def test_send_bw_uc_16_qps(self):
+        self.run_it("ib_send_bw", "-c", "UC", "-q", "16", "-s", "2048", count=20)
+
+    def test_send_bw_ud(self):
+        self.run_it("ib_send_bw", "-c", "UD", "-s", "1024", count=200)
+
+    def test_send_lat_ud_ipv6_events(self):
+        self.run_it("ib_send_lat", "-c", "UD", "-e", "-s", "64", six=True, count=500)
+
+    def test_send_bw_srq_4_qps(self):
+        self.run_it("ib_send_bw", "--use-srq", "-q", "4", "-s", "8192", count=50)
+
+    def test_send_lat_srq(self):
+        self.run_it("ib_send_lat", "--use-srq", count=500)
+
+
 class PerftestBadWire(Perftest):
     """The same programs while packets are lost, reordered and repeated."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""ibv_rc_pingpong between two hosts, with each byte of the payload checked."""
+"""ibv_rc_pingpong and its siblings between two hosts, with each byte of the payload checked."""
 
 import wire
 from runner import VmTestCase
@@ -10,12 +10,14 @@ PORT = 18515
 class RcPingpong(VmTestCase):
     """By polling, with events, over IPv4 and IPv6 GIDs, over a bad wire."""
 
+    program_name = "ibv_rc_pingpong"
+    validate = ("-c",)
 
     def pingpong(self, size, count, *options, six=False):
         """Run it on both hosts and check that it went to the end."""
         a, b = self.a, self.b
         count = max(1, count // self.slow)
-        words = ["ibv_rc_pingpong", "-d", "rxe0", "-c", "-s", size, "-n", count, *options]
+        words = [self.program_name, "-d", "rxe0", *self.validate, "-s", size, "-n", count, *options]
         server = a.spawn([*words, "-g", self.gid(a, a.ipv6 if six else a.ipv4)])
         a.wait_port(PORT)
         client = b.spawn([*words, "-g", self.gid(b, b.ipv6 if six else b.ipv4), a.ipv4])
@@ -53,3 +55,28 @@ class RcPingpong(VmTestCase):
     def test_bad_wire_events_ipv6(self):
         wire.make_bad(self)
         self.pingpong(20000, 200, "-e", six=True)
+
+
+class UcPingpong(RcPingpong):
+    """Unreliable connections: not over a bad wire, where the program waits for what is lost."""
+
+    program_name = "ibv_uc_pingpong"
+    test_bad_wire = test_bad_wire_events_ipv6 = None
+
+
+class SrqPingpong(RcPingpong):
+    """16 connections on one shared receive queue."""
+
+    program_name = "ibv_srq_pingpong"
+    test_bad_wire_events_ipv6 = None
+
+
+class UdPingpong(RcPingpong):
+    """Datagrams: no longer than the MTU, and the program checks nothing."""
+
+    program_name = "ibv_ud_pingpong"
+    validate = ()
+    test_bad_wire = test_bad_wire_events_ipv6 = test_one_megabyte = test_small_mtu = None
+
+    def pingpong(self, size, count, *options, six=False):
+        super().pingpong(min(size, 1024), count, *options, six=six)

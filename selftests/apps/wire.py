@@ -2,6 +2,11 @@
 """A bad wire between the hosts."""
 
 
+def plug_in(host):
+    """Take a host's NIC up again, with the IPv6 address that it lost when it went down."""
+    host.run(f"ip link set eth0 up; ip addr replace {host.ipv6}/64 dev eth0 nodad", check=True)
+
+
 def make_bad(test, loss="1%"):
     """Let both hosts' NICs lose, reorder and repeat packets; it is undone after the test."""
     for host in test.cluster:

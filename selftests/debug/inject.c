@@ -45,7 +45,6 @@ void inject_open(void)
 	/* Those that may wait fail too, and quietly. */
 	set_both("ignore-gfp-wait", "N");
 	set_both("verbose", "0");
-	set_both("times", "-1");
 	set("fail_page_alloc", "ignore-gfp-highmem", "N");
 	set("fail_page_alloc", "min-order", "0");
 	set("fail_usercopy", "verbose", "0");
@@ -114,11 +113,18 @@ void inject_rain(unsigned int percent)
 	set_both("probability", text);
 }
 
+void inject_drop(void)
+{
+	set_both("times", "1");
+	inject_rain(100);
+}
+
 void inject_rain_end(void)
 {
 	set_both("probability", "0");
 	set_both("require-start", "0x0");
 	set_both("require-end", "0xffffffffffffffff");
+	set_both("times", "-1");
 }
 
 bool inject_is_cause(int err)

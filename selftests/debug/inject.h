@@ -23,6 +23,8 @@ unsigned int inject_disarm(void);
 
 /* Each allocation below a function of the module fails, percent of them. */
 void inject_rain(unsigned int percent);
+/* The next one of each kind fails. */
+void inject_drop(void);
 void inject_rain_end(void);
 
 /* Whether an error number is one that a failure inside may have. */

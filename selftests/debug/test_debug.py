@@ -4,7 +4,7 @@
 KASAN, lockdep and the other checkers look on, and so does kmemleak when the hosts end.
 """
 
-from runner import VmTestCase
+from runner import VmTestCase, limit
 
 DUMMY = "ip link add {0} type dummy; ip link set {0} up; ip addr add 10.78.{1}.1/24 dev {0}; "
 
@@ -39,9 +39,10 @@ class Starve(VmTestCase):
         self.a.run(WIRE, check=True)
         for n in 1, 2:
             self.gid(self.a, f"10.78.0.{n}", f"t{n}")
-        self.starve("--dev", "t1", "--dev2", "t2", "doorbell/*_8", "doorbell/*_5000", "doorbell/fetch_add",
+        self.starve("--dev", "t1", "--dev2", "t2", "stock*",
                     "rain*")
 
+    @limit(600)
     def test_links(self):
         """Adding and deleting a link, loading and unloading the module."""
         self.a.run(DUMMY.format("d1", 1), check=True)
@@ -70,7 +71,7 @@ class Ends(VmTestCase):
         """A netdev goes under an open device, three times."""
         for _ in range(3):
             self.script(DUMMY.format("d1", 1) + "rdma link add t1 type rxe netdev d1")
-            users = [self.use("t1"), self.use("t1")]
+            users = [self.use("t1"), self.a.spawn(["ibv_rc_pingpong", "-d", "t1", "-p", "18516"])]
             self.a.wait_for("rdma resource show pd dev t1 | grep -q pid", timeout=60 * self.slow)
             self.script("ip link del d1; while [ -e /sys/class/infiniband/t1 ]; do sleep 0.05; done")
             for one in users:

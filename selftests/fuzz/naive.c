@@ -20,12 +20,12 @@ void naive_start(struct naive *n, u32 psn)
 	n->ack = n->expected - 1;
 }
 
-/* The number nearest to the expected one that has these 24 bits. */
+/* The number nearest to the expected one that has these 24 bits; half the circle away it is old. */
 static u64 unwrap(const struct naive *n, u32 psn)
 {
 	u64 lap = n->expected >> 24 << 24, best = lap + psn;
 
-	if (best + (1 << 23) < n->expected + 1)
+	if (best + (1 << 23) < n->expected)
 		best += 1 << 24;
 	else if (best >= n->expected + (1 << 23))
 		best -= 1 << 24;

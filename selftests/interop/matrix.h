@@ -7,12 +7,12 @@
 
 enum op {
 	OP_SEND, OP_SEND_IMM, OP_SEND_INV, OP_WRITE, OP_WRITE_IMM, OP_READ,
-	OP_CMP_SWAP, OP_FETCH_ADD, OP_COUNT,
+	OP_CMP_SWAP, OP_FETCH_ADD, OP_ATOMIC_WRITE, OP_FLUSH, OP_COUNT,
 };
 
 extern const char *const op_names[];
 extern const enum ibv_wr_opcode op_wr[];
-extern const enum ibv_wc_opcode op_wc[];
+extern const int op_wc[];	/* enum ibv_wc_opcode, those of later libraries too */
 
 /* One operation at a time: the place of the bytes, and what lies around. */
 #define GUARD 128u
@@ -89,6 +89,11 @@ static inline bool is_atomic(enum op op)
 	return op == OP_CMP_SWAP || op == OP_FETCH_ADD;
 }
 
+static inline bool is_placing(enum op op)
+{
+	return op == OP_ATOMIC_WRITE || op == OP_FLUSH;
+}
+
 static inline uint64_t at(uint32_t offset)
 {
 	return (uintptr_t)rc.mem + offset;
@@ -104,7 +109,15 @@ bool make_window(void);
 void destroy_window(void);
 void prepare(const struct step *step, struct answer *answer);
 void check(const struct step *step, struct answer *answer);
-void run_singles(bool can_inv, uint32_t longest);
+/* @can: the operations, as bits, that both ends have. */
+void run_singles(uint32_t can, uint32_t longest);
+
+/* ---- placement.c ------------------------------------------------------- */
+
+/* The operations of annex A19, as bits, that device and library have. */
+uint32_t placing_ops(void);
+/* Post the one of a step to the peer's memory, signalled. */
+void post_placing(const struct step *step);
 
 /* ---- stream.c ---------------------------------------------------------- */
 

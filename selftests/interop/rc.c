@@ -17,6 +17,11 @@
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
+/* Values of the kernel's interface that older libraries have no names for. */
+#define DEVICE_FLUSH_GLOBAL (1ull << 38)
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
+#define ACCESS_FLUSH_GLOBAL (1 << 8)
+
 const struct rc_conf rc_conf_default = {
 	.gid = -1,
 	.timeout = 14,
@@ -97,9 +102,29 @@ static enum ibv_mtu mtu_enum(uint32_t bytes)
 	die("%u is no path MTU", bytes);
 }
 
+/* What annex A19 of the specification adds, where device and library have it. */
+static uint64_t find_send_ops(struct ibv_context *ctx)
+{
+	struct ibv_device_attr_ex attr;
+	uint64_t ops = 0;
+
+	if (ibv_query_device_ex(ctx, NULL, &attr))
+		die("ibv_query_device_ex: %m");
+	if (attr.device_cap_flags_ex & DEVICE_ATOMIC_WRITE)
+		ops |= IBV_QP_EX_WITH_ATOMIC_WRITE;
+	if (attr.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL)
+		ops |= RC_WITH_FLUSH;
+	return ops;
+}
+
+static int access_rights(const struct rc *rc)
+{
+	return ACCESS | (rc->send_ops & RC_WITH_FLUSH ? ACCESS_FLUSH_GLOBAL : 0);
+}
+
 static void make_qp(struct rc *rc)
 {
-	struct ibv_qp_init_attr init = {
+	struct ibv_qp_init_attr_ex init = {
 		.send_cq = rc->cq,
 		.recv_cq = rc->cq,
 		.qp_type = IBV_QPT_RC,
@@ -110,16 +135,22 @@ static void make_qp(struct rc *rc)
 			.max_recv_sge = 4,
 			.max_inline_data = 64,
 		},
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = rc->pd,
 	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
-		.qp_access_flags = ACCESS,
+		.qp_access_flags = access_rights(rc),
 	};
 
-	rc->qp = ibv_create_qp(rc->pd, &init);
+	if (rc->send_ops) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags = rc->send_ops;
+	}
+	rc->qp = ibv_create_qp_ex(rc->ctx, &init);
 	if (!rc->qp)
-		die("ibv_create_qp: %m");
+		die("ibv_create_qp_ex: %m");
 	errno = ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
 			      IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (errno)
@@ -152,7 +183,8 @@ void rc_open(struct rc *rc, const struct rc_conf *conf, size_t size)
 	if (posix_memalign((void **)&rc->mem, 4096, size))
 		die("no memory");
 	memset(rc->mem, 0, size);
-	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, ACCESS);
+	rc->send_ops = find_send_ops(rc->ctx);
+	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, access_rights(rc));
 	if (!rc->mr)
 		die("ibv_reg_mr: %m");
 	make_qp(rc);

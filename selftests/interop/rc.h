@@ -14,6 +14,13 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+/* In libraries that know it: IBV_QP_EX_WITH_FLUSH. */
+#ifdef HAVE_IBV_WR_FLUSH
+#define RC_WITH_FLUSH IBV_QP_EX_WITH_FLUSH
+#else
+#define RC_WITH_FLUSH 0
+#endif
+
 /* How long a completion may take before it counts as lost. */
 #define RC_PATIENCE_MS 120000
 
@@ -45,6 +52,7 @@ struct rc {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;	/* of both queues */
 	struct ibv_qp *qp;
+	uint64_t send_ops;	/* IBV_QP_EX_WITH_*: beyond ibv_post_send() */
 	struct ibv_mr *mr;
 	uint8_t *mem;
 	size_t size;

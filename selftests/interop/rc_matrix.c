@@ -23,7 +23,7 @@
 
 const char *const op_names[] = {
 	"send", "send_imm", "send_inv", "write", "write_imm", "read",
-	"cmp_swap", "fetch_add",
+	"cmp_swap", "fetch_add", "atomic_write", "flush",
 };
 
 const enum ibv_wr_opcode op_wr[] = {
@@ -32,21 +32,22 @@ const enum ibv_wr_opcode op_wr[] = {
 	IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
 };
 
-const enum ibv_wc_opcode op_wc[] = {
+const int op_wc[] = {
 	IBV_WC_SEND, IBV_WC_SEND, IBV_WC_SEND, IBV_WC_RDMA_WRITE,
 	IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP,
-	IBV_WC_FETCH_ADD,
+	IBV_WC_FETCH_ADD, 9, 8,
 };
 
 struct greeting {
 	struct rc_addr addr;
-	uint32_t can_inv;
+	uint32_t can;		/* operations, as bits */
 };
 
 struct rc rc;
 int control;
 unsigned int failures;
 static unsigned int test_number;
+static uint32_t cannot;		/* operations, as bits */
 
 /* ---- bytes ------------------------------------------------------------- */
 
@@ -219,11 +220,16 @@ static void serve(void)
 	}
 }
 
-static bool greet(void)
+/* What both ends can. Only the server needs a window to be invalidated. */
+static uint32_t greet(void)
 {
-	struct greeting self = { .addr = rc.self, .can_inv = make_window() };
+	uint32_t always = (1u << OP_ATOMIC_WRITE) - 1 - (1u << OP_SEND_INV);
+	uint32_t window = make_window() ? 1u << OP_SEND_INV : 0;
+	struct greeting self = { .addr = rc.self };
 	struct greeting peer;
 	uint8_t ready = 1;
+
+	self.can = (always | window | placing_ops()) & ~cannot;
 
 	tcp_send(control, &self, sizeof(self));
 	tcp_recv(control, &peer, sizeof(peer));
@@ -232,7 +238,7 @@ static bool greet(void)
 		die("the QP cannot be connected: %m");
 	tcp_send(control, &ready, sizeof(ready));
 	tcp_recv(control, &ready, sizeof(ready));
-	return peer.can_inv;
+	return peer.can & (self.can | 1u << OP_SEND_INV);
 }
 
 static void usage(void)
@@ -240,7 +246,7 @@ static void usage(void)
 	die("usage: rc_matrix [-d DEVICE] [-g GID-INDEX] [-m MTU] [-p PORT] [-t TIMEOUT]\n"
 	    "       [-r RETRIES] [-P PSN] [-S SEED] [-n REQUESTS-OF-A-STREAM (0: none)]\n"
 	    "       [-b LONGEST-SINGLE] [-l LONGEST-OF-A-STREAM] [-x (no single operations)]\n"
-	    "       [-i (the device says WITH_INV as rdma_rxe does)]\n"
+	    "       [-i (the device says WITH_INV as rdma_rxe does)] [-f (no FLUSH)]\n"
 	    "       [-z (nothing of zero length in a stream)] [SERVER]");
 }
 
@@ -254,7 +260,7 @@ int main(int argc, char **argv)
 	int c;
 
 	conf.depth = WINDOW;
-	while ((c = getopt(argc, argv, "d:g:m:p:t:r:P:S:b:n:l:xiz")) != -1) {
+	while ((c = getopt(argc, argv, "d:g:m:p:t:r:P:S:b:n:l:xizf")) != -1) {
 		switch (c) {
 		case 'd': conf.dev = optarg; break;
 		case 'g': conf.gid = atoi(optarg); break;
@@ -270,6 +276,8 @@ int main(int argc, char **argv)
 		case 'x': singles = false; break;
 		/* rdma_rxe cannot answer a READ again after one of no length. */
 		case 'z': shortest = 1; break;
+		/* rdma_rxe's have an ICRC that is not the specification's. */
+		case 'f': cannot = 1u << OP_FLUSH; break;
 		case 'i': inv_flag = IBV_WC_IP_CSUM_OK; break;
 		default: usage();
 		}
@@ -284,12 +292,12 @@ int main(int argc, char **argv)
 		serve();
 	} else {
 		struct step bye = { .verb = V_BYE };
-		bool can_inv;
+		uint32_t can;
 
 		control = tcp_connect(argv[optind], port);
-		can_inv = greet();
+		can = greet();
 		if (singles)
-			run_singles(can_inv, longest_single);
+			run_singles(can, longest_single);
 		if (count && !failures)
 			run_stream(seed, count, shortest, longest);
 		printf("1..%u\n", test_number);

@@ -148,7 +148,8 @@ void check(const struct step *step, struct answer *answer)
 		return;
 	}
 	if (!is_atomic(step->op)) {
-		check_bytes(step, answer->word, step->op != OP_READ);
+		check_bytes(step, answer->word,
+			    step->op != OP_READ && step->op != OP_FLUSH);
 		return;
 	}
 	memcpy(&got, rc.mem + step->offset, 8);
@@ -210,7 +211,7 @@ static bool check_sent(const struct step *step, char *word,
 	if (wc->wr_id != step->seed)
 		return complain(word, "the request has wr_id %llu, not %u",
 				(unsigned long long)wc->wr_id, step->seed);
-	if (wc->opcode != op_wc[step->op])
+	if ((int)wc->opcode != op_wc[step->op])
 		return complain(word, "the request has opcode %d", wc->opcode);
 	if ((step->op == OP_READ || is_atomic(step->op)) &&
 	    wc->byte_len != step->length)
@@ -259,9 +260,14 @@ static bool run_step(const struct step *step, char *word)
 	tell(V_PREPARE, step, &answer);
 	if (answer.word[0])
 		return complain(word, "%s", answer.word);
-	wr.num_sge = cut(at(step->offset), step->length, step->pieces, sge);
-	set_remote(&wr, step, answer.rkey, old_word(step));
-	post_send(&wr);
+	if (is_placing(step->op)) {
+		post_placing(step);
+	} else {
+		wr.num_sge = cut(at(step->offset), step->length, step->pieces,
+				 sge);
+		set_remote(&wr, step, answer.rkey, old_word(step));
+		post_send(&wr);
+	}
 	if (!wait_wc(word, &wc, "the request") ||
 	    !check_sent(step, word, &wc) || !check_local(step, word))
 		return false;
@@ -269,6 +275,12 @@ static bool run_step(const struct step *step, char *word)
 	if (answer.word[0])
 		return complain(word, "%s", answer.word);
 	return true;
+}
+
+/* Of eight bytes that are aligned. */
+static bool is_cell(enum op op)
+{
+	return is_atomic(op) || op == OP_ATOMIC_WRITE;
 }
 
 static void run_lengths(enum op op, const uint32_t *lengths, uint32_t n)
@@ -282,8 +294,8 @@ static void run_lengths(enum op op, const uint32_t *lengths, uint32_t n)
 		step = (struct step){
 			.op = op,
 			.length = lengths[i],
-			.offset = PLACE + (is_atomic(op) ? 8 * i : i),
-			.pieces = is_atomic(op) ? 1 : 1 + i % 3,
+			.offset = PLACE + (is_cell(op) ? 8 * i : i),
+			.pieces = is_cell(op) ? 1 : 1 + i % 3,
 			.seed = ++seed,
 		};
 		if (!run_step(&step, word))
@@ -296,7 +308,7 @@ static void run_lengths(enum op op, const uint32_t *lengths, uint32_t n)
 		       step.pieces, step.offset);
 }
 
-void run_singles(bool can_inv, uint32_t longest)
+void run_singles(uint32_t can, uint32_t longest)
 {
 	uint32_t mtu = rc_mtu(&rc, &rc.peer);
 	const uint32_t lengths[] = {
@@ -310,10 +322,10 @@ void run_singles(bool can_inv, uint32_t longest)
 		n--;
 
 	for (uint32_t op = 0; op < OP_COUNT && !failures; op++) {
-		if (op == OP_SEND_INV && !can_inv)
-			report("# SKIP the server's device has no memory windows",
+		if (!(can & 1u << op))
+			report("# SKIP a device or library does not have it",
 			       "%s", op_names[op]);
-		else if (is_atomic(op))
+		else if (is_cell(op))
 			run_lengths(op, cells, ARRAY_SIZE(cells));
 		else
 			run_lengths(op, lengths, n);

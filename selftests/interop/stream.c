@@ -203,7 +203,7 @@ static bool take_completion(struct asking *a)
 		i++;
 	if (!wait_wc(a->word, &wc, "a request"))
 		return false;
-	if (wc.wr_id != i || wc.opcode != op_wc[item_of(a->step, i).op])
+	if (wc.wr_id != i || (int)wc.opcode != op_wc[item_of(a->step, i).op])
 		return complain(a->word, "a completion of wr_id %llu, opcode %d came where %u, %s, was due",
 				(unsigned long long)wc.wr_id, wc.opcode, i,
 				op_names[item_of(a->step, i).op]);

@@ -18,8 +18,8 @@ class Cases:
         address = other.ipv6 if six else other.ipv4
 
         def words(host):
-            inv = ["-i"] if self.driver(other) == "rdma_rxe" else []
-            return [self.program(host, "interop", "rc_matrix"), "-d", "rxe0", *inv, *map(str, options),
+            ways = ["-f", "-i"] if self.driver(other) == "rdma_rxe" else ["-f"]
+            return [self.program(host, "interop", "rc_matrix"), "-d", "rxe0", *ways, *map(str, options),
                     "-g", self.gid(host, host.ipv6 if six else None)]
         server = other.spawn(words(other))
         other.wait_port(PORT)

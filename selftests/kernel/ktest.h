@@ -50,6 +50,7 @@ struct kt_side {
  * @sig_all: all sends are signalled
  * @poll_ctx: 1 + enum ib_poll_context of CQs that the core polls
  * @unconnected: leave the QPs in RESET
+ * @srq: requests of a shared receive queue of both QPs; 0 for none
  */
 struct kt_opts {
 	u32 cqe;
@@ -60,6 +61,7 @@ struct kt_opts {
 	bool sig_all;
 	int poll_ctx;
 	bool unconnected;
+	u32 srq;
 };
 
 /**
@@ -73,6 +75,8 @@ struct kt_opts {
  * @opts: of this test
  * @pd: protection domain whose rkey reaches all memory
  * @other_pd: another one
+ * @srq: shared receive queue of both QPs, or NULL
+ * @srq_limits: IB_EVENT_SRQ_LIMIT_REACHED seen
  * @side: the two QPs
  * @mrs: regions that are given back after the test
  * @num_mrs: how many
@@ -90,6 +94,8 @@ struct kt {
 	struct kt_opts opts;
 	struct ib_pd *pd;
 	struct ib_pd *other_pd;
+	struct ib_srq *srq;
+	atomic_t srq_limits;
 	struct kt_side side[2];
 	struct ib_mr *mrs[KT_MAX_MRS];
 	int num_mrs;
@@ -153,5 +159,6 @@ extern const struct kt_case kt_cq_cases[];
 extern const struct kt_case kt_mr_cases[];
 extern const struct kt_case kt_life_cases[];
 extern const struct kt_case kt_fail_cases[];
+extern const struct kt_case kt_srq_cases[];
 
 #endif

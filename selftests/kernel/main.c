@@ -45,7 +45,7 @@ static DECLARE_COMPLETION(tests_done);
 
 static const struct kt_case *const suites[] = {
 	kt_data_cases, kt_post_cases, kt_cq_cases, kt_mr_cases, kt_life_cases,
-	kt_fail_cases,
+	kt_fail_cases, kt_srq_cases,
 };
 
 /**

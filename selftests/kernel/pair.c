@@ -57,6 +57,7 @@ static bool create_qp(struct kt *t, struct kt_side *side)
 		.qp_context = side,
 		.send_cq = side->cq,
 		.recv_cq = side->cq,
+		.srq = t->srq,
 		.cap.max_send_wr = t->opts.wr,
 		.cap.max_recv_wr = t->opts.wr,
 		.cap.max_send_sge = t->opts.sge,
@@ -74,6 +75,33 @@ static bool create_qp(struct kt *t, struct kt_side *side)
 		side->qp = NULL;
 		return kt_fail(t, "create QP: %ld", err);
 	}
+	return true;
+}
+
+static void on_srq_event(struct ib_event *event, void *context)
+{
+	struct kt *t = context;
+
+	if (event->event == IB_EVENT_SRQ_LIMIT_REACHED)
+		atomic_inc(&t->srq_limits);
+	wake_up(&t->side[0].wait);
+}
+
+static bool create_srq(struct kt *t)
+{
+	struct ib_srq_init_attr attr = {
+		.event_handler = on_srq_event,
+		.srq_context = t,
+		.srq_type = IB_SRQT_BASIC,
+		.attr = { .max_wr = t->opts.srq, .max_sge = t->opts.sge },
+	};
+	struct ib_srq *srq;
+
+	if (!t->opts.srq)
+		return true;
+	srq = ib_create_srq(t->pd, &attr);
+	KT_REQUIRE(t, !IS_ERR(srq), "create SRQ: %ld", PTR_ERR(srq));
+	t->srq = srq;
 	return true;
 }
 
@@ -131,7 +159,7 @@ bool kt_setup(struct kt *t, const struct kt_opts *opts)
 
 	t->pd = create_pd(t, IB_PD_UNSAFE_GLOBAL_RKEY);
 	t->other_pd = create_pd(t, 0);
-	if (!t->pd || !t->other_pd)
+	if (!t->pd || !t->other_pd || !create_srq(t))
 		return false;
 	if (!create_side(t, &t->side[0]) || !create_side(t, &t->side[1]))
 		return false;
@@ -148,6 +176,8 @@ void kt_teardown(struct kt *t)
 
 	for (i = 0; i < 2; i++)
 		destroy_side(t, &t->side[i]);
+	if (t->srq)
+		ib_destroy_srq(t->srq);
 	while (t->num_mrs)
 		ib_dereg_mr(t->mrs[--t->num_mrs]);
 	if (t->other_pd)
@@ -315,7 +345,7 @@ struct ib_sge kt_sge(struct kt *t, int side, u32 offset, u32 len)
 }
 
 /**
- * kt_post_recv - post one receive
+ * kt_post_recv - post one receive, to the shared queue if there is one
  * @t: test
  * @side: whose
  * @wr_id: identifier
@@ -332,7 +362,8 @@ bool kt_post_recv(struct kt *t, int side, u64 wr_id, u32 offset, u32 len)
 		.sg_list = &sge,
 		.num_sge = 1,
 	};
-	int err = ib_post_recv(t->side[side].qp, &wr, NULL);
+	int err = t->srq ? ib_post_srq_recv(t->srq, &wr, NULL) :
+			   ib_post_recv(t->side[side].qp, &wr, NULL);
 
 	KT_REQUIRE(t, !err, "post receive: %d", err);
 	return true;

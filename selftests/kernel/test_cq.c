@@ -67,6 +67,31 @@ static bool notify_error(struct kt *t)
 	       kt_expect(t, 1, 1, IB_WC_WR_FLUSH_ERR, NULL);
 }
 
+/* Two are held back until a third one comes, or the QP goes, or time is over. */
+static bool moderated(struct kt *t)
+{
+	struct kt_side *side = &t->side[1];
+	int err = rdma_set_cq_moderation(side->cq, 3, U16_MAX);
+
+	KT_REQUIRE(t, !err, "moderation: %d", err);
+	ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP);
+	if (!message(t, 1, false) || !message(t, 2, false) ||
+	    !message(t, 3, false) || !kt_wait_count(t, 1, &side->events, 1))
+		return false;
+	ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP);
+	if (!message(t, 4, false) || !kt_wait_count(t, 1, &side->events, 2))
+		return false;
+	ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP);
+	if (!message(t, 5, false))
+		return false;
+	ib_destroy_qp(side->qp);
+	side->qp = NULL;
+	/* The core may free what the handler uses, before the CQ goes. */
+	KT_REQUIRE(t, atomic_read(&side->events) == 3, "%d events, not 3",
+		   atomic_read(&side->events));
+	return true;
+}
+
 static bool missed_events(struct kt *t)
 {
 	struct ib_cq *cq = t->side[1].cq;
@@ -264,6 +289,7 @@ const struct kt_case kt_cq_cases[] = {
 	{ "one event for each request of one", notify_once },
 	{ "solicited events", notify_solicited },
 	{ "an error wakes who waits for solicited ones", notify_error },
+	{ "events are moderated, and none comes after the QP", moderated },
 	{ "missed events are reported", missed_events },
 	{ "polling for several", poll_many },
 	{ "a full CQ is reported once", overflow, { .cqe = 7 } },

@@ -28,6 +28,20 @@ def add(host, name, netdev, kind="rxe", netns=None):
     host.run([*inside(netns), "rdma", "link", "add", name, "type", kind, "netdev", netdev], check=True)
 
 
+def set_netns_mode(host, mode):
+    """Set RDMA's mode of namespaces, "shared" or "exclusive".
+
+    The kernel refuses while there is any namespace but the first, also one that was deleted and is
+    about to go.
+    """
+    host.wait_for(["rdma", "system", "set", "netns", mode], timeout=30 * host.release.slow)
+
+
+def enter(host, name, netns):
+    """Let a device belong to the namespace that it was made in; older kernels make all in the first one."""
+    host.run(f"rdma dev show {name} 2>/dev/null && rdma dev set {name} netns {netns}; true", check=True)
+
+
 def wait_gone(host, name, timeout=30):
     """Wait until a device is gone."""
     host.wait_for(f"[ ! -e {SYSFS}/{name} ]", timeout=timeout * host.release.slow)

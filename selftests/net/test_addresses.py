@@ -212,8 +212,8 @@ class OneHostTest(Addresses):
                                        if gid.startswith("fe80"))) for n in (1, 2)]
         self.connect(*ends)
 
-    def namespaces(self):
-        """Two namespaces joined by a veth, a link in each."""
+    def namespaces(self, exclusive=False):
+        """Two namespaces joined by a veth, a link in each, which is seen there alone if exclusive."""
         script(self.a, "ip netns add ns1; ip netns add ns2; "
                        "ip link add v1 netns ns1 type veth peer name v2 netns ns2; "
                        "for n in 1 2; do ip -n ns$n link set lo up; ip -n ns$n link set v$n up; "
@@ -221,6 +221,8 @@ class OneHostTest(Addresses):
                        "ip -n ns$n addr add fd7a::$n/64 dev v$n nodad; done")
         for n in 1, 2:
             add(self.a, f"t{n}", f"v{n}", netns=f"ns{n}")
+            if exclusive:
+                links.enter(self.a, f"t{n}", f"ns{n}")
             self.a.wait_for(f"ip netns exec ns{n} rdma link show t{n}/1 | grep -q 'state ACTIVE'")
 
     def test_two_namespaces(self):
@@ -260,8 +262,8 @@ class OneHostTest(Addresses):
 
     def test_netns_exclusive(self):
         """A device is seen in its own namespace only, where RDMA's mode says so."""
-        script(self.a, "rdma system set netns exclusive")
-        self.namespaces()
+        links.set_netns_mode(self.a, "exclusive")
+        self.namespaces(exclusive=True)
         for n, others in (1, "t2"), (2, "t1"):
             seen = self.a.run(["ip", "netns", "exec", f"ns{n}", "rdma", "link"], check=True).stdout
             self.assertIn(f"t{n}/", seen)
@@ -269,4 +271,3 @@ class OneHostTest(Addresses):
         self.assertEqual(links.links(self.a), {})
         self.a.run("ip netns del ns1; ip netns del ns2", check=True)
         self.a.wait_for("! ls /sys/class/infiniband | grep -q t")
-        script(self.a, "rdma system set netns shared")

@@ -239,6 +239,31 @@ class PortTest(OneHost):
         else:
             self.fail(f"node GUID {guid} is not made of the MAC {':'.join(mac)}")
 
+    def test_speed_change(self):
+        """Told once, when the netdev tells of a change; libibverbs has no name for it yet."""
+        if self.a.release.root.name == "bookworm":
+            self.skipTest("Linux 6.1 has no such event")
+        self.a.run("ethtool -s eth0 speed 10000 duplex full", check=True)
+        add(self.a, "t1", "eth0")
+        watch = Watch(self.a, "t1")
+        self.a.run("ip link set eth0 dynamic on", check=True)
+        self.a.run("ethtool -s eth0 speed 25000; ip link set eth0 dynamic off", check=True)
+        watch.command.wait_output(r"\(20\), port 1", 30 * self.slow)
+        self.a.run("ip link set eth0 dynamic on; ip link set eth0 dynamic off", check=True)
+        self.a.run("ip link set eth0 down", check=True)
+        watch.wait("PORT_ERR")
+        watch.end()
+        self.assertEqual(watch.command.output.count("(20)"), 1, watch.command.output)
+
+    def test_adaptive_moderation(self):
+        """Of the CQs of kernel consumers: the switch; what it does is in kernel and apps."""
+        self.dummy("d1")
+        add(self.a, "t1", "d1")
+        for wanted in "on", "off":
+            self.a.run(["rdma", "dev", "set", "t1", "adaptive-moderation", wanted], check=True)
+            said = self.a.run(["rdma", "-d", "dev", "show", "t1"], check=True).stdout
+            self.assertRegex(said, rf"adaptive-moderation {wanted}\b")
+
     def test_up_and_down(self):
         self.dummy("d1")
         add(self.a, "t1", "d1")

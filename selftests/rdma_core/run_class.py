@@ -5,7 +5,6 @@
 """
 
 import importlib
-import pathlib
 import sys
 import types
 import unittest
@@ -84,8 +83,7 @@ def main(device, gid, name, *tests):
     parser.parse_args()
     module, _, cls = name.partition(".")
     loader = unittest.defaultTestLoader
-    own = pathlib.Path(__file__).with_name(f"{module}.py").exists()
-    cls = getattr(importlib.import_module(module if own else f"tests.{module}"), cls)
+    cls = getattr(importlib.import_module(f"tests.{module}"), cls)
     suite = unittest.TestSuite(map(cls, tests)) if tests else loader.loadTestsFromTestCase(cls)
     result = Result()
     suite.run(result)

@@ -29,6 +29,12 @@ await()
 	done
 }
 
+# Refused until the namespaces that were deleted are gone.
+shared_by_namespaces()
+{
+	rdma system set netns shared
+}
+
 empty()
 {
 	grep -q '^populated 0' "$1/cgroup.events" 2>/dev/null || [ ! -d "$1" ]
@@ -170,7 +176,7 @@ await no_spare_links || fail "RDMA links do not go:$spare"
 mode=/sys/module/ib_core/parameters/netns_mode
 if [ -e $mode ] && read -r value <$mode && [ "$value" = N ]; then
 	echo "changed: RDMA devices are shared by namespaces again"
-	rdma system set netns shared || fail "RDMA's namespace mode cannot be set back"
+	await shared_by_namespaces || fail "RDMA's namespace mode cannot be set back"
 fi
 
 for path in /sys/class/net/*; do

@@ -212,8 +212,8 @@ static void cut(const struct rxng_pkt *burst, u32 i, u32 n, u32 mtu,
 	if (last.flags & (RXNG_PKT_IMM | RXNG_PKT_INV))
 		pkt->imm = last.imm;
 	pkt->payload_len = (n - 1) * mtu + last.payload_len;
-	pkt->opcode = rxng_opcode_find(pkt->kind, pkt->flags & RXNG_PKT_START,
-				       false);
+	pkt->opcode = rxng_opcode_find(RXNG_SERVICE_RC, pkt->kind,
+				       pkt->flags & RXNG_PKT_START, false);
 }
 
 /**

@@ -37,6 +37,12 @@ static struct rxng_pkt sample(uint8_t opcode, uint32_t payload)
 		.qpn = 0x123456,
 	};
 
+	if (info->flags & RXNG_PKT_DETH) {
+		pkt.qkey = 0x81828384;
+		pkt.sqpn = 0x919293;
+	}
+	if (info->flags & RXNG_PKT_FETH)
+		pkt.feth = 0x12;
 	if (info->flags & RXNG_PKT_RETH) {
 		pkt.va = 0x8877665544332211;
 		pkt.rkey = 0xaabbccdd;

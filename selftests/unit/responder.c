@@ -1,53 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include "../lib/tap.h"
-#include "responder.h"
+#include "judge.h"
 
-#define SEND RXNG_KIND_SEND
-#define WRITE RXNG_KIND_WRITE
-#define READ RXNG_KIND_READ
-#define ATOMIC RXNG_KIND_ATOMIC
-
-#define FIRST RXNG_PKT_START
-#define MIDDLE 0
-#define LAST RXNG_PKT_END
-#define ONLY (RXNG_PKT_START | RXNG_PKT_END)
-
-#define MTU 256u
+#define MTU BENCH_MTU
 #define RKEY 0x1234
 #define VA 0x10000ull
-
-struct judge {
-	struct rxng_resp r;
-	struct rxng_pkt pkt;
-	struct rxng_resource *res;
-	u32 skip;
-};
-
-static struct judge *judge_setup(void)
-{
-	static struct judge j;
-
-	memset(&j, 0xa5, sizeof(j));
-	j.r.mtu = MTU;
-	j.r.allow = RXNG_ALLOW_WRITE | RXNG_ALLOW_READ | RXNG_ALLOW_ATOMIC;
-	j.r.depth = 4;
-	rxng_resp_reset(&j.r);
-	rxng_resp_start(&j.r, 0x100);
-	return &j;
-}
-
-static void judge_teardown(struct judge *j)
-{
-	(void)j;
-}
-
-static enum rxng_resp_verdict judge_pkt(struct judge *j, struct rxng_pkt pkt)
-{
-	if (!pkt.npkts)
-		pkt.npkts = 1;
-	j->pkt = pkt;
-	return rxng_resp_request(&j->r, &j->pkt, &j->skip, &j->res);
-}
 
 /* A SEND or WRITE; the RETH of a WRITE promises @dma_len bytes. */
 static enum rxng_resp_verdict data(struct judge *j, u8 kind, u32 psn,

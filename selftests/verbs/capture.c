@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "call.h"
 #include "capture.h"
 
 #define CAUGHT 64
@@ -97,6 +98,26 @@ struct pair *rings_pair(const struct param *param, struct rings *rings)
 	return pair;
 }
 
+struct ibv_srq *ring_srq(struct ibv_pd *pd, uint32_t wr, uint32_t sge,
+			 struct ring *ring)
+{
+	struct ibv_srq_init_attr init = {
+		.attr = { .max_wr = wr, .max_sge = sge },
+	};
+	struct ibv_srq *srq;
+	unsigned int i;
+
+	caught_n = 0;
+	srq = ibv_create_srq(pd, &init);
+	CHECK_ERRNO(srq);
+	for (i = 0; i < caught_n; i++)
+		if (caught[i].fd == pd->context->cmd_fd)
+			break;
+	CHECK(i < caught_n);
+	*ring = ring_of(&caught[i]);
+	return srq;
+}
+
 void *ring_slot(const struct ring *ring, uint32_t index)
 {
 	return ring->slots + (size_t)(index & ring->mask) * ring->elem;
@@ -114,20 +135,13 @@ void ring_put(struct ring *ring, const void *wqe, size_t bytes)
 
 int doorbell(struct end *end)
 {
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_post_send cmd;
-	} __attribute__((packed)) call = {
-		.hdr.command = IB_USER_VERBS_CMD_POST_SEND,
-		.hdr.in_words = sizeof(call) / 4,
-		.cmd.qp_handle = end->qp->handle,
-		.cmd.wqe_size = RXNG_DOORBELL_WQE_SIZE,
-	};
 	struct ib_uverbs_post_send_resp resp;
+	struct ib_uverbs_post_send cmd = {
+		.response = (uintptr_t)&resp,
+		.qp_handle = end->qp->handle,
+		.wqe_size = RXNG_DOORBELL_WQE_SIZE,
+	};
 
-	call.hdr.out_words = sizeof(resp) / 4;
-	call.cmd.response = (uintptr_t)&resp;
-	if (write(end->host->ctx->cmd_fd, &call, sizeof(call)) != sizeof(call))
-		return errno;
-	return 0;
+	return call_command(end->host->ctx, IB_USER_VERBS_CMD_POST_SEND, &cmd,
+			    sizeof(cmd), sizeof(resp));
 }

@@ -26,6 +26,10 @@ struct rings {
 /* A pair whose first end's rings are in hand. */
 struct pair *rings_pair(const struct param *param, struct rings *rings);
 
+/* A shared receive queue whose ring is in hand. */
+struct ibv_srq *ring_srq(struct ibv_pd *pd, uint32_t wr, uint32_t sge,
+			 struct ring *ring);
+
 /* From now on munmap() of a caught mapping does nothing. */
 void keep_mappings(void);
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Completion queues: sizes, resizing, sharing. */
+/* Completion queues: sizes, resizing, sharing, moderation. */
 #include <pthread.h>
+#include <rdma/ib_user_verbs.h>
 #include <sched.h>
 #include <stdlib.h>
 
+#include "call.h"
 #include "verbs.h"
 
 /* ---- sizes ------------------------------------------------------------- */
@@ -447,4 +449,154 @@ TEST_F(pair, polled_by_threads)
 		CHECK_RC(pthread_join(thread[i], NULL));
 	wc_none(pair->a.scq);
 	free(p.seen);
+}
+
+/* ---- moderation -------------------------------------------------------- */
+
+#define PERIOD_US 65535
+/* Enough for one of them to find the machine not busy with something else. */
+#define ROUNDS 50
+
+/* ibv_modify_cq(), which the stock provider does not have. */
+static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t period_us)
+{
+	struct ib_uverbs_ex_modify_cq cmd = {
+		.cq_handle = cq->handle,
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.attr = { .cq_count = count, .cq_period = period_us },
+	};
+
+	return call_ex_command(cq->context, IB_USER_VERBS_EX_CMD_MODIFY_CQ,
+			       &cmd, sizeof(cmd));
+}
+
+static struct pair *pair_with_channels(void)
+{
+	struct param param = param_default();
+
+	param.channel = true;
+	return pair_new(&param);
+}
+
+/* Arm, complete @count writes, wait for the event: how long that took. */
+static uint64_t event_after(struct pair *pair, int count)
+{
+	struct ibv_cq *cq = pair->a.scq;
+	uint64_t began;
+	int i;
+
+	CHECK_RC(ibv_req_notify_cq(cq, 0));
+	began = tap_now_ns();
+	for (i = 0; i < count; i++)
+		write_signalled(pair, i);
+	end_take_event(&pair->a, cq);
+	began = tap_now_ns() - began;
+	for (i = 0; i < count; i++)
+		wc_expect(cq, i, IBV_WC_SUCCESS);
+	wc_none(cq);
+	return began / 1000;
+}
+
+/* The event comes before the period is over, sooner or later. */
+static void expect_before_period(struct pair *pair, int count)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++)
+		if (event_after(pair, count) < PERIOD_US)
+			return;
+	FAIL("each event of %d completions took the whole period", count);
+}
+
+TEST(moderation_limits)
+{
+	struct host *host = host_open(0);
+	struct ibv_device_attr_ex attr;
+
+	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &attr));
+	CHECK_EQ(attr.cq_mod_caps.max_cq_count, UINT16_MAX);
+	CHECK_EQ(attr.cq_mod_caps.max_cq_period, UINT16_MAX);
+	host_close(host);
+}
+
+/* With the last of so many, and not with the first. */
+TEST(moderation_by_count)
+{
+	struct pair *pair = pair_with_channels();
+
+	CHECK_RC(moderate(pair->a.scq, 5, PERIOD_US));
+	expect_before_period(pair, 5);
+	CHECK(event_after(pair, 4) >= PERIOD_US);
+	expect_before_period(pair, 5);
+	pair_teardown(pair);
+}
+
+/* Fewer bring one event when the period is over. */
+TEST(moderation_by_period)
+{
+	struct pair *pair = pair_with_channels();
+
+	CHECK_RC(moderate(pair->a.scq, UINT16_MAX, PERIOD_US));
+	CHECK(event_after(pair, 1) >= PERIOD_US);
+	CHECK(event_after(pair, 20) >= PERIOD_US);
+	CHECK(!is_readable(pair->a.channel->fd));
+	pair_teardown(pair);
+}
+
+static const struct {
+	const char *name;
+	uint16_t count, period_us;
+} moderate_none[] = {
+	{ "zeros", 0, 0 }, { "no_count", 0, PERIOD_US },
+	{ "count_of_1", 1, PERIOD_US }, { "no_period", 100, 0 },
+};
+
+TEST_EACH(moderation_off, moderate_none)
+{
+	struct pair *pair = pair_with_channels();
+
+	CHECK_RC(moderate(pair->a.scq, 100, PERIOD_US));
+	CHECK_RC(moderate(pair->a.scq, arg->count, arg->period_us));
+	expect_before_period(pair, 1);
+	pair_teardown(pair);
+}
+
+/* What waits for its event gets it when the rule changes. */
+TEST(moderation_change_reports)
+{
+	struct pair *pair = pair_with_channels();
+	struct ibv_cq *cq = pair->a.scq;
+	uint64_t began;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		CHECK_RC(moderate(cq, 100, PERIOD_US));
+		CHECK_RC(ibv_req_notify_cq(cq, 0));
+		began = tap_now_ns();
+		write_signalled(pair, 1);
+		wc_expect(cq, 1, IBV_WC_SUCCESS);
+		CHECK_RC(moderate(cq, 100, PERIOD_US));
+		end_take_event(&pair->a, cq);
+		began = tap_now_ns() - began;
+		if (began / 1000 < PERIOD_US)
+			break;
+	}
+	CHECK(i < ROUNDS);
+	pair_teardown(pair);
+}
+
+/* A queue goes while its timer runs. */
+TEST(moderation_destroy)
+{
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		struct pair *pair = pair_with_channels();
+
+		CHECK_RC(moderate(pair->a.scq, 100, i ? 200 * i : PERIOD_US));
+		CHECK_RC(ibv_req_notify_cq(pair->a.scq, 0));
+		write_signalled(pair, 1);
+		wc_expect(pair->a.scq, 1, IBV_WC_SUCCESS);
+		pair_teardown(pair);
+	}
 }

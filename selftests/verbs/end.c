@@ -11,6 +11,7 @@
 struct param param_default(void)
 {
 	return (struct param) {
+		.type = IBV_QPT_RC,
 		.mtu = IBV_MTU_1024,
 		.timeout = 14,		/* 67 ms */
 		.retry_cnt = 7,
@@ -22,6 +23,7 @@ struct param param_default(void)
 		.scqe = 128, .rcqe = 128,
 		.access = ALL_QP_ACCESS,
 		.psn = 0x123456,
+		.qkey = 0x11223344,
 	};
 }
 
@@ -38,7 +40,8 @@ static void create_qp(struct end *end)
 			.max_recv_sge = p->rq_sge,
 			.max_inline_data = p->inline_data,
 		},
-		.qp_type = IBV_QPT_RC,
+		.srq = p->srq,
+		.qp_type = p->type,
 		.sq_sig_all = p->sq_sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = end->host->pd,
@@ -102,9 +105,11 @@ int end_init_attr(const struct end *end, struct ibv_qp_attr *attr)
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = IBV_QPS_INIT;
 	attr->port_num = PORT;
+	attr->qkey = end->param->qkey;
 	attr->qp_access_flags = end->param->access;
 	return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-	       IBV_QP_ACCESS_FLAGS;
+	       (end->param->type == IBV_QPT_UD ? IBV_QP_QKEY :
+						 IBV_QP_ACCESS_FLAGS);
 }
 
 int end_rtr_attr(const struct end *end, const struct end *peer,
@@ -122,9 +127,12 @@ int end_rtr_attr(const struct end *end, const struct end *peer,
 	attr->ah_attr.grh.dgid = peer->host->gid;
 	attr->ah_attr.grh.sgid_index = end->host->gid_index;
 	attr->ah_attr.grh.hop_limit = 64;
+	if (end->param->type == IBV_QPT_UD)
+		return IBV_QP_STATE;
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-	       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-	       IBV_QP_MIN_RNR_TIMER;
+	       IBV_QP_RQ_PSN |
+	       (end->param->type == IBV_QPT_RC ?
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 }
 
 int end_rts_attr(const struct end *end, struct ibv_qp_attr *attr)
@@ -136,8 +144,10 @@ int end_rts_attr(const struct end *end, struct ibv_qp_attr *attr)
 	attr->rnr_retry = end->param->rnr_retry;
 	attr->sq_psn = end->psn;
 	attr->max_rd_atomic = end->param->rd_atomic;
-	return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-	       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+	return IBV_QP_STATE | IBV_QP_SQ_PSN |
+	       (end->param->type == IBV_QPT_RC ?
+			IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				IBV_QP_MAX_QP_RD_ATOMIC : 0);
 }
 
 void end_to_init(struct end *end)

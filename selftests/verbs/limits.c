@@ -14,6 +14,8 @@
 
 #include "verbs.h"
 
+#define PAGE 4096
+
 /* The kernel's memory killer shall take the case, and nothing else. */
 static void first_victim(void)
 {
@@ -509,5 +511,44 @@ TEST(attributes_agree)
 	CHECK(host->port.active_mtu <= host->port.max_mtu);
 	CHECK_EQ(host->port.max_msg_sz, 1u << 31);
 	CHECK(host->port.gid_tbl_len > 0 && host->port.pkey_tbl_len > 0);
+	host_close(host);
+}
+
+static void refused_cq(struct host *host, int cqe)
+{
+	errno = 0;
+	CHECK(!ibv_create_cq(host->ctx, cqe, NULL, NULL, 0));
+	CHECK_EQ(errno, ENOMEM);
+}
+
+/* What was refused or destroyed does not count. */
+TEST(queues_are_locked_memory)
+{
+	const int many = 64 * PAGE / 64;	/* bytes of a completion */
+	struct rlimit limit = { 64 * PAGE, 64 * PAGE };
+	struct host *host = host_open(0);
+	struct ibv_cq *cq;
+	struct buf *buf;
+
+	CHECK_ERRNO(!setrlimit(RLIMIT_MEMLOCK, &limit));
+	cq = ibv_create_cq(host->ctx, many, NULL, NULL, 0);
+	CHECK_ERRNO(cq);
+	if (setresuid(65534, 65534, 65534))
+		SKIP("cannot become another user");
+	refused_cq(host, 4);
+	CHECK_RC(ibv_destroy_cq(cq));
+	for (int i = 0; i < 10; i++) {
+		refused_cq(host, many);
+		cq = ibv_create_cq(host->ctx, many / 4, NULL, NULL, 0);
+		CHECK_ERRNO(cq);
+		CHECK_RC(ibv_destroy_cq(cq));
+	}
+	/* Together with its regions. */
+	buf = buf_new(host->pd, 60 * PAGE, ALL_ACCESS);
+	refused_cq(host, many / 4);
+	buf_free(buf);
+	cq = ibv_create_cq(host->ctx, many / 4, NULL, NULL, 0);
+	CHECK_ERRNO(cq);
+	CHECK_RC(ibv_destroy_cq(cq));
 	host_close(host);
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "call.h"
 #include "verbs.h"
 
 #define PAGE 4096
@@ -20,12 +21,8 @@ static enum ibv_wc_status write_to(struct pair *pair, const struct buf *local,
 				   uint64_t addr, uint32_t rkey, uint32_t bytes)
 {
 	struct ibv_sge sge = buf_sge(local, 0, bytes);
-	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, 1, &sge, 1,
-					IBV_SEND_SIGNALED);
 
-	wr_remote(&wr, addr, rkey);
-	end_send(&pair->a, &wr);
-	return wc_wait(pair->a.scq).status;
+	return pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, addr, rkey);
 }
 
 static enum ibv_wc_status read_from(struct pair *pair, const struct buf *local,
@@ -33,12 +30,8 @@ static enum ibv_wc_status read_from(struct pair *pair, const struct buf *local,
 				    uint32_t bytes)
 {
 	struct ibv_sge sge = buf_sge(local, 0, bytes);
-	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_READ, 1, &sge, 1,
-					IBV_SEND_SIGNALED);
 
-	wr_remote(&wr, addr, rkey);
-	end_send(&pair->a, &wr);
-	return wc_wait(pair->a.scq).status;
+	return pair_ask(pair, IBV_WR_RDMA_READ, &sge, addr, rkey);
 }
 
 static void expect_refused(struct pair *pair, const struct buf *local,
@@ -93,6 +86,58 @@ TEST_EACH(region, ranges)
 	CHECK_RC(ibv_dereg_mr(mr));
 	buf_free(local);
 	buf_free(buf);
+	pair_teardown(pair);
+}
+
+#define GIB (1ull << 30)
+#define HUGE_REGION (16 * GIB)
+/* The memory behind it, many times; 4 GiB is no multiple. */
+#define BEHIND (48ull << 20)
+
+static uint8_t *map_16_gib(void)
+{
+	int fd = memfd_create("behind", 0);
+	uint8_t *mem = mmap(NULL, HUGE_REGION, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t at, size;
+
+	if (tap_slow() > 1)
+		SKIP("it takes minutes under the checkers");
+	CHECK_ERRNO(fd >= 0 && !ftruncate(fd, BEHIND) && mem != MAP_FAILED);
+	for (at = 0; at < HUGE_REGION; at += size) {
+		size = HUGE_REGION - at < BEHIND ? HUGE_REGION - at : BEHIND;
+		CHECK_ERRNO(mmap(mem + at, size, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, fd, 0) == mem + at);
+	}
+	close(fd);
+	return mem;
+}
+
+TEST_LIMIT(region_of_16_gib, 200)
+{
+	struct pair *pair = pair_setup();
+	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
+	uint8_t *mem = map_16_gib();
+	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, mem, HUGE_REGION,
+				       ALL_ACCESS);
+	uint64_t at;
+
+	CHECK_ERRNO(mr);
+	/* Places that are not behind each other, the last one at the end. */
+	for (at = 100; at < HUGE_REGION; at += 3 * GIB + 12345) {
+		buf_refill(local);
+		CHECK_EQ(write_to(pair, local, (uintptr_t)mem + at, mr->rkey,
+				  100), IBV_WC_SUCCESS);
+		CHECK(!memcmp(mem + at, local->mem, 100));
+	}
+	at = HUGE_REGION - 100;
+	CHECK_EQ(write_to(pair, local, (uintptr_t)mem + at, mr->rkey, 100),
+		 IBV_WC_SUCCESS);
+	CHECK(!memcmp(mem + at, local->mem, 100));
+	expect_refused(pair, local, (uintptr_t)mem + at, mr->rkey, 101);
+	CHECK_RC(ibv_dereg_mr(mr));
+	munmap(mem, HUGE_REGION);
+	buf_free(local);
 	pair_teardown(pair);
 }
 
@@ -504,48 +549,19 @@ TEST(keys_hard_to_guess)
 
 /* ---- registering anew -------------------------------------------------- */
 
-/* rdma-core's provider has no ibv_rereg_mr(); the kernel has the command. */
-static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *mem,
-		 size_t length, int access)
-{
-	struct ib_uverbs_rereg_mr_resp resp;
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_rereg_mr cmd;
-	} call = {
-		.hdr.command = IB_USER_VERBS_CMD_REREG_MR,
-		.hdr.in_words = sizeof(call) / 4,
-		.hdr.out_words = sizeof(resp) / 4,
-		.cmd.response = (uintptr_t)&resp,
-		.cmd.mr_handle = mr->handle,
-		.cmd.flags = flags,
-		.cmd.start = (uintptr_t)mem,
-		.cmd.length = length,
-		.cmd.hca_va = (uintptr_t)mem,
-		.cmd.pd_handle = pd ? pd->handle : 0,
-		.cmd.access_flags = access,
-	};
-
-	if (write(mr->context->cmd_fd, &call, sizeof(call)) < 0)
-		return errno;
-	mr->lkey = resp.lkey;
-	mr->rkey = resp.rkey;
-	return 0;
-}
-
 TEST_F(pair, rereg_rights)
 {
 	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
 	struct buf *buf = buf_new(pair->b.host->pd, PAGE, ALL_ACCESS);
 	struct ibv_mr *mr = buf->mr;
 
-	CHECK_RC(rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
 	expect_refused(pair, local, buf_addr(buf, 0), mr->rkey, 8);
 	buf_check(buf);
 	CHECK_EQ(read_from(pair, local, buf_addr(buf, 0), mr->rkey, 8),
 		 IBV_WC_SUCCESS);
-	CHECK_RC(rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 		       ALL_ACCESS));
 	CHECK_EQ(write_to(pair, local, buf_addr(buf, 0), mr->rkey, 8),
 		 IBV_WC_SUCCESS);
@@ -564,12 +580,12 @@ TEST_F(pair, rereg_refused)
 
 	CHECK_ERRNO(hole != MAP_FAILED);
 	munmap(hole, PAGE);
-	CHECK_EQ(rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, hole, PAGE,
+	CHECK_EQ(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, hole, PAGE,
 		       0), EFAULT);
-	CHECK_EQ(rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+	CHECK_EQ(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 		       IBV_ACCESS_REMOTE_WRITE), EINVAL);
-	CHECK_EQ(rereg(mr, 0, NULL, NULL, 0, 0), EINVAL);
-	CHECK_EQ(rereg(mr, 1 << 10, NULL, NULL, 0, 0), EOPNOTSUPP);
+	CHECK_EQ(call_rereg_mr(mr, 0, NULL, NULL, 0, 0), EINVAL);
+	CHECK_EQ(call_rereg_mr(mr, 1 << 10, NULL, NULL, 0, 0), EOPNOTSUPP);
 	CHECK_EQ(write_to(pair, local, buf_addr(buf, 0), mr->rkey, 8),
 		 IBV_WC_SUCCESS);
 	buf_free(local);
@@ -584,10 +600,10 @@ TEST_F(pair, rereg_pd)
 	struct ibv_mr *mr = buf->mr;
 
 	CHECK_ERRNO(other);
-	CHECK_RC(rereg(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0));
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0));
 	CHECK_EQ(ibv_dealloc_pd(other), EBUSY);
 	expect_refused(pair, local, buf_addr(buf, 0), mr->rkey, 8);
-	CHECK_RC(rereg(mr, IBV_REREG_MR_CHANGE_PD, pair->b.host->pd, NULL, 0,
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pair->b.host->pd, NULL, 0,
 		       0));
 	CHECK_EQ(write_to(pair, local, buf_addr(buf, 0), mr->rkey, 8),
 		 IBV_WC_SUCCESS);
@@ -606,7 +622,7 @@ TEST_F(pair, rereg_memory)
 	struct ibv_sge from = buf_sge(local, 0, 64), to;
 
 	CHECK_ERRNO(mr);
-	CHECK_RC(rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
 		       second->mem + 10, PAGE + 20, 0));
 	to = buf_sge(second, PAGE - 34, 64);
 	CHECK_EQ(write_to(pair, local, to.addr, mr->rkey, 64), IBV_WC_SUCCESS);

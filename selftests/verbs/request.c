@@ -190,6 +190,19 @@ void wc_none_(struct ibv_cq *cq)
 		     ibv_wc_status_str(wc.status));
 }
 
+enum ibv_wc_status pair_ask_(struct pair *pair, enum ibv_wr_opcode opcode,
+			     struct ibv_sge *sge, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_send_wr wr = send_wr(opcode, 1, sge, 1, IBV_SEND_SIGNALED);
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		wr_atomic(&wr, addr, rkey, 5, 0);
+	else if (opcode != IBV_WR_SEND)
+		wr_remote(&wr, addr, rkey);
+	end_send_(&pair->a, &wr);
+	return wc_wait_(pair->a.scq).status;
+}
+
 void end_ping_(struct end *from, struct end *to)
 {
 	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, PING_ID, NULL, 0,

@@ -7,7 +7,7 @@ from runner import SELFTESTS, VmTestCase
 
 
 # Under KASAN and lockdep, in a time that one waits for.
-ON_DEBUG = ("rings", "stress", "mr", "cq", "rc_events", "rc_states")
+ON_DEBUG = ("rings", "stress", "mr", "odp", "cq", "rc_events", "rc_states", "uc", "ud", "srq", "mw", "placement")
 
 
 class Verbs(VmTestCase):

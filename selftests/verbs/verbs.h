@@ -89,6 +89,7 @@ void buf_check_(const struct buf *buf, const char *what);
 /* ---- end.c: queue pairs, connected ------------------------------------- */
 
 struct param {
+	enum ibv_qp_type type;
 	enum ibv_mtu mtu;
 	uint8_t timeout;
 	uint8_t retry_cnt;
@@ -101,6 +102,8 @@ struct param {
 	uint32_t scqe, rcqe;
 	int access;
 	int sq_sig_all;
+	uint32_t qkey;			/* of datagrams */
+	struct ibv_srq *srq;		/* receives come from it */
 	uint32_t psn;			/* the first end's; the second's is +1 */
 	bool channel;
 	bool one_context;		/* both ends opened once */
@@ -179,6 +182,14 @@ void wc_none_(struct ibv_cq *cq);
 #define wc_expect(...) AT(wc_expect_(__VA_ARGS__))
 #define wc_expect_long(...) AT(wc_expect_long_(__VA_ARGS__))
 #define wc_none(...) AT(wc_none_(__VA_ARGS__))
+
+/*
+ * One signalled request of the first end with one SGE, to its end. An atomic
+ * adds 5.
+ */
+enum ibv_wc_status pair_ask_(struct pair *pair, enum ibv_wr_opcode opcode,
+			     struct ibv_sge *sge, uint64_t addr, uint32_t rkey);
+#define pair_ask(...) AT(pair_ask_(__VA_ARGS__))
 
 /* Wait for a completion event, which has to be of CQ @want. */
 void end_take_event_(struct end *end, struct ibv_cq *want);

@@ -20,11 +20,12 @@ WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IM
 READ_REQUEST, READ_RESP_FIRST, READ_RESP_MIDDLE, READ_RESP_LAST, READ_RESP_ONLY = range(12, 17)
 ACK, ATOMIC_ACK, CMP_SWAP, FETCH_ADD = range(17, 21)
 SEND_LAST_INV, SEND_ONLY_INV = 0x16, 0x17
+FLUSH, ATOMIC_WRITE = 0x1c, 0x1d
 UD_SEND_ONLY, CNP = 0x64, 0x81
 
 # Bytes of extended headers, and whether payload may follow.
 BTH = 12
-RETH, ATOMICETH, AETH, ATOMICACKETH, IMMDT, IETH, DETH = 16, 28, 4, 8, 4, 4, 8
+RETH, ATOMICETH, AETH, ATOMICACKETH, IMMDT, IETH, DETH, FETH = 16, 28, 4, 8, 4, 4, 8, 4
 FORM = {
     SEND_FIRST: (0, True), SEND_MIDDLE: (0, True), SEND_LAST: (0, True),
     SEND_LAST_IMM: (IMMDT, True), SEND_ONLY: (0, True), SEND_ONLY_IMM: (IMMDT, True),
@@ -35,7 +36,11 @@ FORM = {
     ACK: (AETH, False), ATOMIC_ACK: (AETH + ATOMICACKETH, False),
     CMP_SWAP: (ATOMICETH, False), FETCH_ADD: (ATOMICETH, False),
     SEND_LAST_INV: (IETH, True), SEND_ONLY_INV: (IETH, True),
+    FLUSH: (FETH + RETH, False), ATOMIC_WRITE: (RETH, True),
 }
+# Those of the unreliable services: UC has RC's first twelve.
+UNRELIABLE = {0x20 | opcode: FORM[opcode] for opcode in range(WRITE_ONLY_IMM + 1)}
+UNRELIABLE |= {UD_SEND_ONLY: (DETH, True), UD_SEND_ONLY + 1: (DETH + IMMDT, True)}
 NAMES = {
     SEND_FIRST: "SEND first", SEND_MIDDLE: "SEND middle", SEND_LAST: "SEND last",
     SEND_LAST_IMM: "SEND last imm", SEND_ONLY: "SEND only", SEND_ONLY_IMM: "SEND only imm",
@@ -45,9 +50,10 @@ NAMES = {
     READ_RESP_MIDDLE: "READ response middle", READ_RESP_LAST: "READ response last",
     READ_RESP_ONLY: "READ response only", ACK: "ACK", ATOMIC_ACK: "atomic ACK",
     CMP_SWAP: "CmpSwap", FETCH_ADD: "FetchAdd", SEND_LAST_INV: "SEND last inv",
-    SEND_ONLY_INV: "SEND only inv",
+    SEND_ONLY_INV: "SEND only inv", FLUSH: "FLUSH", ATOMIC_WRITE: "ATOMIC WRITE",
 }
-REQUESTS = frozenset(range(READ_REQUEST + 1)) | {CMP_SWAP, FETCH_ADD, SEND_LAST_INV, SEND_ONLY_INV}
+REQUESTS = frozenset(range(READ_REQUEST + 1)) | {CMP_SWAP, FETCH_ADD, SEND_LAST_INV, SEND_ONLY_INV,
+                                              FLUSH, ATOMIC_WRITE}
 RESPONSES = frozenset(FORM) - REQUESTS
 FIRSTS = {SEND_FIRST, WRITE_FIRST, READ_RESP_FIRST}
 MIDDLES = {SEND_MIDDLE, WRITE_MIDDLE, READ_RESP_MIDDLE}

@@ -134,7 +134,9 @@ class CaptureTest(Captured):
     @limit(600)
     def test_every_operation(self):
         packets = self.capture("-n", 0, "-b", 20000)
-        self.assertEqual(ALL - {packet.opcode for packet in packets}, set())
+        # Neither the library nor the kernel of Debian 12 knows FLUSH.
+        unknown = {roce.FLUSH} if self.a.release.name == "bookworm" else set()
+        self.assertEqual(ALL - unknown - {packet.opcode for packet in packets}, set())
         self.check_scapy("capture.pcap", packets)
 
     @limit(600)

@@ -132,23 +132,29 @@ class ForgedPeer(Attack):
         body = bytes(60)
         self.attack([self.wire.frame(roce.transport(opcode, victim.ends[0]["qpn"], EPSN, body, b"x" * 32))
                      for opcode in others])
-        self.assertEqual(self.moved("rx_malformed"), (len(others),))
+        # Of another service: not for this QP.
+        strange = len(roce.UNRELIABLE)
+        self.assertEqual(self.moved("rx_malformed", "rx_no_qp"), (len(others) - strange, strange))
         self.check_alive(victim)
         self.check_silence()
 
     def test_every_opcode_to_nobody(self):
         lonely = self.victim(connect=False)
         self.moved()
+        known = roce.FORM | roce.UNRELIABLE
         for qpn in (0, 1, 0xffffff, 0x345678, lonely.ends[0]["qpn"]):
             frames = []
             for opcode in range(256):
-                extended, may_carry = roce.FORM.get(opcode, (28, True))
+                extended, may_carry = known.get(opcode, (28, True))
                 frames.append(self.wire.frame(roce.transport(
                     opcode, qpn, EPSN, bytes(extended), bytes(32 if may_carry else 0))))
             self.attack(frames)
             moved = self.moved()
-            counted = {name: moved.get(name, 0) for name in ("rx_malformed", "rx_no_qp")}
-            self.assertEqual(counted, {"rx_malformed": 256 - len(roce.FORM), "rx_no_qp": len(roce.FORM)},
+            counted = {name: moved.get(name, 0) for name in ("rx_malformed", "rx_no_qp", "rx_bad_qkey")}
+            # QP 1 is there, and its Q_Key is another one.
+            datagrams = 2 if qpn == 1 else 0
+            self.assertEqual(counted, {"rx_malformed": 256 - len(known), "rx_no_qp": len(known) - datagrams,
+                                       "rx_bad_qkey": datagrams},
                              f"QP {qpn:#x}: {moved}")
             self.assertEqual(moved.get("tx_pkts", 0), 0, "it answered")
         self.assertEqual(lonely.state(), "INIT")

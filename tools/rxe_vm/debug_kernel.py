@@ -48,7 +48,7 @@ KEPT_TOPS = {"Kbuild", "Kconfig", "Makefile", ".config", "Module.symvers", "Syst
 def _folder(release):
     image = Image(release)
     config = paths.KERNEL / release.config
-    recipe = [FORMAT, BUILD, image.folder.name, image.facts["kernel_version"], config.read_text()]
+    recipe = [FORMAT, BUILD, image.facts["gcc"], image.facts["kernel_version"], config.read_text()]
     key = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
     return paths.cache() / "kernels" / f"{release.name}-{key}"
 

@@ -24,7 +24,7 @@ FORMAT = 1
 
 PACKAGES = """
     udev kmod procps iproute2 ethtool iputils-ping less psmisc strace
-    tcpdump tshark iperf3 socat nftables nvme-cli
+    tcpdump tshark iperf3 socat nftables nvme-cli open-iscsi nfs-kernel-server
     rdma-core ibverbs-utils rdmacm-utils infiniband-diags perftest
     ibverbs-providers libibverbs-dev librdmacm-dev libibumad-dev
     python3 python3-pyverbs python3-scapy libfabric-bin ucx-utils
@@ -106,7 +106,8 @@ class Image:
             self._bootstrap(temporary / "root", kernel, log)
         facts = {"kernel": kernel,
                  "kernel_version": _installed(temporary / "root", f"linux-image-{kernel}"),
-                 "rdma_core": _installed(temporary / "root", "rdma-core")}
+                 "rdma_core": _installed(temporary / "root", "rdma-core"),
+                 "gcc": _installed(temporary / "root", "gcc")}
         with step(f"{self.release.name}: adding the tests of rdma-core"):
             facts["rdma_tests"] = _add_rdma_tests(self.release, facts["rdma_core"], temporary)
         with step(f"{self.release.name}: packing the image"):

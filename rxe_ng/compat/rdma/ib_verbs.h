@@ -24,6 +24,19 @@ static inline enum ib_port_state ib_get_curr_port_state(struct net_device *ndev)
 }
 #endif
 
+static inline void rxng_dispatch_speed_change(struct ib_device *ibdev)
+{
+#ifdef RXNG_HAVE_SPEED_EVENT
+	struct ib_event event = {
+		.device = ibdev,
+		.element.port_num = 1,
+		.event = IB_EVENT_DEVICE_SPEED_CHANGE,
+	};
+
+	ib_dispatch_event(&event);
+#endif
+}
+
 #ifndef RXNG_HAVE_NAME_ASSIGNED
 static inline void ib_mark_name_assigned_by_user(struct ib_device *ibdev)
 {

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Programs that connect by the connection manager: rdma_cm over QP 1, both port spaces."""
+
+import wire
+from runner import VmTestCase, limit
+
+GROUP = "239.1.2.3"
+
+
+class Cm(VmTestCase):
+    """A server on the first host, a client on the second."""
+
+    def setUp(self):
+        for host in self.cluster:
+            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
+
+    def wait_listen(self, command):
+        """Wait until the first host's server listens."""
+        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        self.assertTrue(command.running, command.result().output if not command.running else "")
+
+    def serve(self, server, client, timeout=60):
+        """Run a server and a client to their end, both successfully; return the client's output."""
+        one = self.a.spawn(["stdbuf", "-oL", *map(str, server)])
+        self.wait_listen(one)
+        two = self.b.spawn(["stdbuf", "-oL", *map(str, client)])
+        return self.together(two, one, timeout=timeout * self.slow)[0].stdout
+
+    def rping(self, address, *options, count=50):
+        """Ping-pong with READ and WRITE, the data validated by -V."""
+        said = self.serve(["rping", "-s", "-a", address, "-C", count, "-V", *options],
+                          ["rping", "-c", "-a", address, "-C", count, "-V", "-v", *options])
+        self.assertEqual(said.count("ping data"), count)
+
+    def test_rping(self):
+        self.rping(self.a.ipv4)
+
+    def test_rping_ipv6(self):
+        self.rping(self.a.ipv6)
+
+    def test_rping_large(self):
+        self.rping(self.a.ipv4, "-S", "60000", count=20)
+
+    def add_vlan(self):
+        """Give each host a VLAN above its NIC."""
+        for host in self.cluster:
+            host.run("ip link add link eth0 name eth0.10 type vlan id 10 && ip link set eth0.10 up && "
+                     f"ip addr add 10.78.0.{host.number}/24 dev eth0.10 && "
+                     f"ip addr add fd78::{host.number}/64 dev eth0.10 nodad", check=True)
+        for host in self.cluster:
+            self.gid(host, f"10.78.0.{host.number}")
+            self.gid(host, f"fd78::{host.number}")
+
+    def test_rping_vlan(self):
+        self.add_vlan()
+        self.rping("10.78.0.1", count=5)
+
+    def test_rping_vlan_ipv6(self):
+        self.add_vlan()
+        self.rping("fd78::1", count=5)
+
+    def test_ucmatose(self):
+        said = self.serve(["ucmatose", "-b", self.a.ipv4, "-c", 4],
+                          ["ucmatose", "-s", self.a.ipv4, "-c", 4])
+        self.assertIn("return status 0", said)
+
+    def test_ucmatose_ipv6(self):
+        said = self.serve(["ucmatose", "-f", "ip", "-b", self.a.ipv6],
+                          ["ucmatose", "-f", "ip", "-s", self.a.ipv6])
+        self.assertIn("return status 0", said)
+
+    def test_udaddy(self):
+        said = self.serve(["udaddy", "-b", self.a.ipv4, "-c", 4], ["udaddy", "-s", self.a.ipv4, "-c", 4])
+        self.assertIn("return status 0", said)
+
+    def test_udaddy_ipv6(self):
+        said = self.serve(["udaddy", "-b", self.a.ipv6], ["udaddy", "-s", self.a.ipv6])
+        self.assertIn("return status 0", said)
+
+    def test_mckey(self):
+        """What one host sends to a group, the other one hears."""
+        one = self.a.spawn(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", self.a.ipv4])
+        one.wait_output("receiving data transfers", 60 * self.slow)
+        two = self.b.spawn(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", self.b.ipv4, "-s"])
+        for result in self.together(two, one, timeout=60 * self.slow):
+            self.assertIn("return status 0", result.stdout)
+
+    def test_cmtime(self):
+        """20 connections; the server of rdma-core 44 does not end by itself."""
+        one = self.a.spawn(["cmtime", "-b", self.a.ipv4, "-c", "20"])
+        self.wait_listen(one)
+        said = self.b.run(["cmtime", "-s", self.a.ipv4, "-c", "20"], timeout=60 * self.slow, check=True).stdout
+        self.assertRegex(said, "disconnect")
+        one.kill()
+
+    def test_rcopy(self):
+        self.a.run("mkdir -p /tmp/in", check=True)
+        self.b.run("head -c 3000001 /dev/urandom >/tmp/data", check=True)
+        one = self.a.spawn("cd /tmp/in && exec rcopy")
+        self.wait_listen(one)
+        self.b.run(["rcopy", "/tmp/data", f"{self.a.ipv4}:copied"], timeout=60 * self.slow, check=True)
+        one.kill()
+        sums = [host.run(f"sha256sum <{path}", check=True).stdout
+                for host, path in ((self.a, "/tmp/in/copied"), (self.b, "/tmp/data"))]
+        self.assertEqual(*sums)
+
+    def stream(self, program, *options):
+        """Sockets over RDMA, the data verified."""
+        said = self.serve([program, "-b", self.a.ipv4, *options], [program, "-s", self.a.ipv4, *options])
+        self.assertIn("time", said)
+
+    @limit(300)
+    def test_rstream(self):
+        self.stream("rstream", "-I", 10, "-T", "v")
+
+    @limit(300)
+    def test_rstream_resolve(self):
+        self.stream("rstream", "-I", 10, "-C", 10, "-S", 4096, "-f", "ip", "-T", "v")
+
+    @limit(300)
+    def test_rstream_async(self):
+        self.stream("rstream", "-I", 10, "-C", 10, "-S", 4096, "-T", "a", "-T", "v")
+
+    @limit(300)
+    def test_riostream(self):
+        self.stream("riostream", "-I", 10, "-C", 10, "-S", 4096, "-T", "v")
+
+    def test_link_down_while_connecting(self):
+        """A CM message that cannot be sent costs that connection only."""
+        self.b.run("ip link set eth0 down", check=True)
+        self.b.run(["timeout", "5", "rping", "-c", "-a", self.a.ipv4, "-C", "1"])
+        wire.plug_in(self.b)
+        self.gid(self.b)
+        self.rping(self.a.ipv4, count=5)
+
+    def test_dropped_while_connecting(self):
+        """The carrier stays, and what is sent is lost: the CM asks again."""
+        one = self.a.spawn(["rping", "-s", "-a", self.a.ipv4, "-C", "5", "-V"])
+        self.wait_listen(one)
+        self.b.run("tc qdisc add dev eth0 root netem loss 100%", check=True)
+        two = self.b.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-C", "5", "-V", "-v"])
+        self.b.wait_for("rdma resource show cm_id | grep -q -e CONNECT -e REQ -e RESOLVE -e QUERY",
+                        timeout=30 * self.slow)
+        self.b.run("tc qdisc del dev eth0 root", check=True)
+        self.together(two, one, timeout=60 * self.slow)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Libraries that programs of high-performance computing stand on: libfabric, UCX."""
+
+from runner import VmTestCase
+
+FI_PORT, UCX_PORT = 47592, 13337
+
+
+class Fabric(VmTestCase):
+    """A server on the first host, a client on the second; no setting but the transport's name."""
+
+    limit = 300
+
+    def setUp(self):
+        for host in self.cluster:
+            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
+
+    def serve(self, port, words, env=()):
+        """Run a program with the server's address on the client; return the client's output."""
+        words = ["env", *env, *map(str, words)]
+        one = self.a.spawn(words)
+        self.a.wait_port(port)
+        two = self.b.spawn([*words, self.a.ipv4])
+        return self.together(two, one, timeout=120 * self.slow)[0].stdout
+
+
+class Libfabric(Fabric):
+    """fi_pingpong over both kinds of endpoints that the verbs provider has."""
+
+    def test_info(self):
+        said = self.a.run(["fi_info", "-p", "verbs"], check=True).stdout
+        self.assertIn("domain: rxe0", said)
+        self.assertIn("FI_EP_MSG", said)
+
+    def pingpong(self, provider, endpoint, **options):
+        said = self.serve(FI_PORT, ["fi_pingpong", "-p", provider, "-e", endpoint, "-I", 20, "-c",
+                                    *(word for pair in options.items() for word in pair)])
+        self.assertRegex(said, r"1k\s+20\s+=20")
+
+    def test_msg(self):
+        self.pingpong("verbs", "msg")
+
+    def test_rxm(self):
+        self.pingpong("verbs;ofi_rxm", "rdm")
+
+
+class Ucx(Fabric):
+    """ucx_perftest; UD with its check of the receiver's address on, as it is by default."""
+
+    def perftest(self, test, *options, transports=None):
+        env = [f"UCX_TLS={transports}"] if transports else []
+        # Newer ones think that without a terminal they are started by MPI.
+        alone = [] if self.a.release.root.name == "bookworm" else ["-P", 0]
+        said = self.serve(UCX_PORT, ["ucx_perftest", *alone, "-t", test, "-n", 100, *options], env)
+        self.assertIn("Final:", said)
+
+    def test_info(self):
+        said = self.a.run(["ucx_info", "-d"], check=True).stdout
+        self.assertIn("Transport: rc_verbs", said)
+        self.assertIn("Transport: ud_verbs", said)
+
+    def test_default(self):
+        self.perftest("tag_lat", "-s", 8)
+
+    def test_rc(self):
+        self.perftest("tag_bw", "-s", 8192, transports="rc_verbs,ud_verbs:aux")
+
+    def test_rc_large(self):
+        self.perftest("tag_bw", "-s", 1 << 20, transports="rc_verbs,ud_verbs:aux")
+
+    def test_rc_put(self):
+        self.perftest("ucp_put_lat", "-s", 64, transports="rc_verbs,ud_verbs:aux")
+
+    def test_rc_get(self):
+        self.perftest("ucp_get", "-s", 65536, transports="rc_verbs,ud_verbs:aux")
+
+    def test_rc_atomics(self):
+        self.perftest("ucp_fadd", "-s", 8, transports="rc_verbs,ud_verbs:aux")
+
+    def test_ud(self):
+        self.perftest("tag_bw", "-s", 8192, transports="ud_verbs")
+
+    def test_ud_small(self):
+        self.perftest("tag_lat", "-s", 8, transports="ud_verbs")

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * ATOMIC WRITE and FLUSH (annex A19), put into the ring by hand: older libraries
+ * have no function for them.
+ */
+#include <stdlib.h>
+
+#include "capture.h"
+
+#define BYTES 8192
+#define ACCESS_FLUSH_GLOBAL (1 << 8)
+#define DEVICE_FLUSH_GLOBAL (1ull << 38)
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
+#define GLOBAL 1
+#define PERSISTENT 2
+#define RANGE 0
+#define REGION 1
+
+struct placing {
+	struct pair *pair;
+	struct rings rings;
+	struct buf *remote;
+	struct ibv_device_attr_ex dev;
+};
+
+static struct placing *open_placing(int qp_access, int mr_access)
+{
+	struct placing *p = calloc(1, sizeof(*p));
+	struct param param = param_default();
+
+	CHECK(p);
+	param.access = qp_access;
+	p->pair = rings_pair(&param, &p->rings);
+	p->remote = buf_new(p->pair->b.host->pd, BYTES, mr_access);
+	CHECK_RC(ibv_query_device_ex(p->pair->a.host->ctx, NULL, &p->dev));
+	return p;
+}
+
+static bool has(const struct placing *p, uint64_t capability)
+{
+	return p->dev.device_cap_flags_ex & capability;
+}
+
+static struct placing *placing_setup(void)
+{
+	struct host *host = host_open(0);
+	struct ibv_device_attr_ex dev;
+	int flush = 0;
+
+	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
+	if (dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL)
+		flush = ACCESS_FLUSH_GLOBAL;
+	host_close(host);
+	return open_placing(ALL_QP_ACCESS | flush, ALL_ACCESS | flush);
+}
+
+static void placing_teardown(struct placing *p)
+{
+	buf_free(p->remote);
+	pair_teardown(p->pair);
+	free(p);
+}
+
+struct wqe {
+	struct rxng_send_wqe head;
+	uint64_t value;
+};
+
+static enum ibv_wc_status post(struct placing *p, const struct wqe *wqe)
+{
+	struct ibv_wc wc;
+
+	ring_put(&p->rings.sq, wqe, sizeof(*wqe));
+	CHECK_RC(doorbell(&p->pair->a));
+	wc = wc_wait(p->pair->a.scq);
+	CHECK_EQ(wc.wr_id, 7);
+	if (wc.status == IBV_WC_SUCCESS)
+		CHECK_EQ((int)wc.opcode,
+			 wqe->head.opcode == RXNG_WR_FLUSH ? 8 : 9);
+	return wc.status;
+}
+
+static enum ibv_wc_status store(struct placing *p, uint64_t addr, uint32_t rkey,
+				uint64_t value)
+{
+	return post(p, &(struct wqe) {
+		.head.wr_id = 7,
+		.head.opcode = RXNG_WR_ATOMIC_WRITE,
+		.head.send_flags = RXNG_SEND_SIGNALED,
+		.head.wr.rdma.remote_addr = addr,
+		.head.wr.rdma.rkey = rkey,
+		.head.dma.length = 8,
+		.value = value,
+	});
+}
+
+static enum ibv_wc_status flush(struct placing *p, uint64_t addr,
+				uint32_t length, uint32_t rkey, int type,
+				int level)
+{
+	return post(p, &(struct wqe) {
+		.head.wr_id = 7,
+		.head.opcode = RXNG_WR_FLUSH,
+		.head.send_flags = RXNG_SEND_SIGNALED,
+		.head.wr.flush.remote_addr = addr,
+		.head.wr.flush.rkey = rkey,
+		.head.wr.flush.type = type,
+		.head.wr.flush.level = level,
+		.head.dma.length = length,
+	});
+}
+
+/* ---- ATOMIC WRITE ------------------------------------------------------ */
+
+TEST_F(placing, atomic_write)
+{
+	uint64_t value = 0x1122334455667788;
+	int i;
+
+	CHECK(has(placing, DEVICE_ATOMIC_WRITE));
+	for (i = 0; i < 20; i++) {
+		CHECK_EQ(store(placing, buf_addr(placing->remote, 64 + 8 * i),
+			       placing->remote->mr->rkey, value + i),
+			 IBV_WC_SUCCESS);
+		buf_put64(placing->remote, 64 + 8 * i, value + i);
+	}
+	buf_check(placing->remote);
+}
+
+struct bad_store {
+	const char *name;
+	uint64_t offset;
+	uint32_t rkey_xor;
+	int access;
+	enum ibv_wc_status status;
+};
+
+static const struct bad_store bad_stores[] = {
+	{ "misaligned", 65, 0, ALL_ACCESS, IBV_WC_REM_INV_REQ_ERR },
+	{ "past_end", BYTES, 0, ALL_ACCESS, IBV_WC_REM_ACCESS_ERR },
+	{ "bad_key", 64, 0x100, ALL_ACCESS, IBV_WC_REM_ACCESS_ERR },
+	{ "no_right", 64, 0, IBV_ACCESS_REMOTE_READ, IBV_WC_REM_ACCESS_ERR },
+};
+
+TEST_EACH(bad_store, bad_stores)
+{
+	struct placing *p = open_placing(ALL_QP_ACCESS, arg->access);
+
+	CHECK_EQ(store(p, buf_addr(p->remote, 0) + arg->offset,
+		       p->remote->mr->rkey ^ arg->rkey_xor, 1), arg->status);
+	end_wait_state(&p->pair->b, IBV_QPS_ERR);
+	buf_check(p->remote);
+	placing_teardown(p);
+}
+
+TEST(store_of_another_length)
+{
+	struct placing *p = open_placing(ALL_QP_ACCESS, ALL_ACCESS);
+	struct wqe wqe = {
+		.head.wr_id = 7,
+		.head.opcode = RXNG_WR_ATOMIC_WRITE,
+		.head.wr.rdma.remote_addr = buf_addr(p->remote, 64),
+		.head.wr.rdma.rkey = p->remote->mr->rkey,
+		.head.dma.length = 4,
+	};
+
+	CHECK_EQ(post(p, &wqe), IBV_WC_LOC_LEN_ERR);
+	buf_check(p->remote);
+	placing_teardown(p);
+}
+
+/* ---- FLUSH ------------------------------------------------------------- */
+
+TEST_F(placing, flush_forms)
+{
+	uint64_t addr = buf_addr(placing->remote, 0);
+	uint32_t rkey = placing->remote->mr->rkey;
+
+	if (!has(placing, DEVICE_FLUSH_GLOBAL))
+		SKIP("this kernel lets no process ask for the right to flush");
+	CHECK_EQ(flush(placing, addr, BYTES, rkey, GLOBAL, RANGE),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(flush(placing, addr + 100, 1, rkey, GLOBAL, RANGE),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(flush(placing, addr, 0, rkey, GLOBAL, RANGE), IBV_WC_SUCCESS);
+	/* All of the region: address and length do not count. */
+	CHECK_EQ(flush(placing, 0, 0, rkey, GLOBAL, REGION), IBV_WC_SUCCESS);
+	end_ping(&placing->pair->b, &placing->pair->a);
+	buf_check(placing->remote);
+}
+
+struct bad_flush {
+	const char *name;
+	uint64_t offset;
+	uint32_t length, rkey_xor;
+	int type, level, qp_access, mr_access;
+	enum ibv_wc_status status;
+};
+
+#define QP_FLUSH (ALL_QP_ACCESS | ACCESS_FLUSH_GLOBAL)
+#define MR_FLUSH (ALL_ACCESS | ACCESS_FLUSH_GLOBAL)
+
+static const struct bad_flush bad_flushes[] = {
+	{ "past_end", 1, BYTES, 0, GLOBAL, RANGE, QP_FLUSH, MR_FLUSH,
+	  IBV_WC_REM_ACCESS_ERR },
+	{ "bad_key", 0, 8, 0x100, GLOBAL, RANGE, QP_FLUSH, MR_FLUSH,
+	  IBV_WC_REM_ACCESS_ERR },
+	{ "no_right", 0, 8, 0, GLOBAL, RANGE, QP_FLUSH, ALL_ACCESS,
+	  IBV_WC_REM_ACCESS_ERR },
+	{ "no_right_of_the_qp", 0, 8, 0, GLOBAL, RANGE, ALL_QP_ACCESS, MR_FLUSH,
+	  IBV_WC_REM_INV_REQ_ERR },
+	{ "persistent", 0, 8, 0, PERSISTENT, RANGE, QP_FLUSH, MR_FLUSH,
+	  IBV_WC_REM_ACCESS_ERR },
+	{ "no_placement", 0, 8, 0, 0, RANGE, QP_FLUSH, MR_FLUSH,
+	  IBV_WC_REM_INV_REQ_ERR },
+	{ "no_such_level", 0, 8, 0, GLOBAL, 2, QP_FLUSH, MR_FLUSH,
+	  IBV_WC_REM_INV_REQ_ERR },
+};
+
+TEST_EACH(bad_flush, bad_flushes)
+{
+	struct host *host = host_open(0);
+	struct ibv_device_attr_ex dev;
+	struct placing *p;
+
+	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
+	host_close(host);
+	if (!(dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL))
+		SKIP("this kernel lets no process ask for the right to flush");
+	p = open_placing(arg->qp_access, arg->mr_access);
+	CHECK_EQ(flush(p, buf_addr(p->remote, 0) + arg->offset, arg->length,
+		       p->remote->mr->rkey ^ arg->rkey_xor, arg->type,
+		       arg->level), arg->status);
+	end_wait_state(&p->pair->b, IBV_QPS_ERR);
+	placing_teardown(p);
+}
