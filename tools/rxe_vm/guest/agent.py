@@ -17,6 +17,7 @@ import select
 import selectors
 import shutil
 import signal
+import socket
 import struct
 import sys
 import termios
@@ -28,6 +29,8 @@ import frames  # noqa: E402
 
 PORT = "rxe-vm.agent"
 CGROUP = "/sys/fs/cgroup"
+# Of <asm-generic/socket.h>; Python has no name for it.
+SO_TIMESTAMP = 29
 # Do not read more output of commands while this much waits for the host.
 BACKLOG = 1 << 20
 
@@ -256,6 +259,7 @@ class Agent:
         self.commands = {}
         self.by_pid = {}
         self.port = find_port()
+        self.stamps = keep_timestamps()
         self.splitter = frames.Splitter()
         self.backlog = bytearray()
         self.wake, wake_end = os.pipe()
@@ -366,6 +370,19 @@ class Agent:
                 while len(self.backlog) > BACKLOG:
                     select.select([], [self.port], [], 1)
                     self.flush()
+
+
+def keep_timestamps():
+    """Have the kernel stamp packets from now on; returns what must stay open for that.
+
+    The first socket that wants time stamps (ping, tcpdump) has the kernel rewrite its receive path
+    in place while packets go through it, the last one has it rewritten back. QEMU before 8.1 may,
+    on several emulated processors, keep its translation of the breakpoint that stands there in
+    between, and the guest dies of "Oops: int3".
+    """
+    asks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    asks.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMP, 1)
+    return asks
 
 
 def main():
