@@ -33,6 +33,7 @@
 
 /* Capabilities that older kernels have no names for. */
 #define CAP_FLUSH_GLOBAL BIT_ULL(38)
+#define CAP_FLUSH_PERSISTENT BIT_ULL(39)
 #define CAP_ATOMIC_WRITE BIT_ULL(40)
 
 /* All that stands around the payload of a packet of the longest kind. */
@@ -113,9 +114,12 @@ static int query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 				 IB_DEVICE_MEM_WINDOW |
 				 IB_DEVICE_MEM_WINDOW_TYPE_2B |
 				 CAP_ATOMIC_WRITE;
-	/* Older kernels let no process ask for the right. */
+	/* Older kernels let no process ask for the rights. */
 	if (IB_ACCESS_SUPPORTED & RXNG_ACCESS_FLUSH_GLOBAL)
 		attr->device_cap_flags |= CAP_FLUSH_GLOBAL;
+	if (IB_ACCESS_SUPPORTED & RXNG_ACCESS_FLUSH_PERSISTENT &&
+	    IS_ENABLED(CONFIG_ARCH_HAS_PMEM_API))
+		attr->device_cap_flags |= CAP_FLUSH_PERSISTENT;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_ON_DEMAND_PAGING;
 	set_odp_caps(&attr->odp_caps);
 	attr->page_size_cap = 0xfffff000u;

@@ -4,55 +4,77 @@
  * QP, which may not sleep, comes to copy. It stands still then, with the packet
  * back in its inbox or the request not sent, until a worker has brought the
  * pages in, and does the same once more. What the peer sends meanwhile waits.
+ *
+ * A FLUSH to persistence, which may be of many GiB, is done by the worker too.
  */
 #include "qp.h"
 
 static struct workqueue_struct *workers;
+
+static int run_errand(struct rxng_dev *dev, const struct rxng_fault *fault)
+{
+	if (fault->errand == RXNG_WRITE_BACK) {
+		rxng_mr_write_back(dev, fault->key, fault->iova, fault->len);
+		return 0;
+	}
+	return rxng_mr_page_in(dev, fault->key, fault->iova, fault->len,
+			       fault->errand == RXNG_PAGE_IN_TO_WRITE ?
+				       RXNG_ODP_WRITE_FAULT :
+				       RXNG_ODP_READ_FAULT);
+}
 
 static void work(struct work_struct *work)
 {
 	struct rxng_fault *fault = container_of(work, struct rxng_fault, work);
 	struct rxng_qp *qp = container_of(fault, struct rxng_qp, fault);
 
-	fault->err = rxng_mr_page_in(rxng_qp_dev(qp), fault->key, fault->iova,
-				     fault->len, fault->want);
+	fault->err = run_errand(rxng_qp_dev(qp), fault);
 	/* Pairs with rxng_qp_stands_still(). */
 	smp_store_release(&fault->pending, false);
 	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 
 /*
- * A fault that failed was told to the QP by nothing but its end: in the turns
- * after it the same copy comes and misses the same page again.
+ * The worker tells the QP nothing but that it has ended: in the turns after it
+ * the same access comes, and misses the same page again if it failed.
  */
-static bool has_failed(const struct rxng_fault *fault, u32 key, u64 iova,
-		       enum rxng_odp_want want)
+static bool was_asked(const struct rxng_fault *fault, enum rxng_errand errand,
+		      u32 key, u64 iova)
 {
-	return fault->asked && fault->err && fault->key == key &&
-	       fault->iova == iova && fault->want == want;
+	return fault->asked && fault->errand == errand && fault->key == key &&
+	       fault->iova == iova;
 }
 
-static int page_in(struct rxng_qp *qp, u32 key, u64 iova, u32 len, bool write)
+static int ask(struct rxng_qp *qp, enum rxng_errand errand, u32 key, u64 iova,
+	       u64 len)
 {
-	enum rxng_odp_want want = write ? RXNG_ODP_WRITE_FAULT :
-					  RXNG_ODP_READ_FAULT;
 	struct rxng_fault *fault = &qp->fault;
-	bool failed = has_failed(fault, key, iova, want);
 
 	lockdep_assert_held(&qp->lock);
 	if (WARN_ON_ONCE(fault->pending))
 		return -EAGAIN;
-	fault->asked = !failed;
-	if (failed)
-		return -EFAULT;
+	fault->asked = true;
+	fault->errand = errand;
 	fault->key = key;
 	fault->iova = iova;
 	fault->len = len;
-	fault->want = want;
 	fault->missed = true;
 	WRITE_ONCE(fault->pending, true);
-	rxng_qp_count(qp, RXNG_STAT_PAGE_FAULT, 1);
 	return -EAGAIN;
+}
+
+static int page_in(struct rxng_qp *qp, u32 key, u64 iova, u32 len, bool write)
+{
+	enum rxng_errand errand = write ? RXNG_PAGE_IN_TO_WRITE :
+					  RXNG_PAGE_IN_TO_READ;
+	struct rxng_fault *fault = &qp->fault;
+
+	if (was_asked(fault, errand, key, iova) && fault->err) {
+		fault->asked = false;
+		return -EFAULT;
+	}
+	rxng_qp_count(qp, RXNG_STAT_PAGE_FAULT, 1);
+	return ask(qp, errand, key, iova, len);
 }
 
 static int page_in_at(struct rxng_qp *qp, const struct rxng_cursor *cur)
@@ -97,13 +119,36 @@ int rxng_qp_page_in_cell(struct rxng_qp *qp, u32 key, u64 iova)
 }
 
 /**
- * rxng_qp_start_page_in - let the worker bring in what a turn missed
+ * rxng_qp_write_back - make what a FLUSH names safe from a loss of power
+ * @qp: QP that the caller owns
+ * @pkt: the FLUSH, which rxng_mr_flush() found right
+ *
+ * Return: 0 when it is; -EAGAIN when the QP stands still until then, and the
+ * FLUSH is to come again.
+ * Context: bottom halves off.
+ */
+int rxng_qp_write_back(struct rxng_qp *qp, const struct rxng_pkt *pkt)
+{
+	bool all = rxng_flush_level(pkt->feth) == RXNG_FLUSH_REGION;
+	struct rxng_fault *fault = &qp->fault;
+	u64 len = all ? RXNG_WHOLE_REGION : pkt->dma_len;
+
+	if (was_asked(fault, RXNG_WRITE_BACK, pkt->rkey, pkt->va) &&
+	    fault->len == len) {
+		fault->asked = false;
+		return 0;
+	}
+	return ask(qp, RXNG_WRITE_BACK, pkt->rkey, pkt->va, len);
+}
+
+/**
+ * rxng_qp_start_errand - let the worker do what a turn could not
  * @qp: QP that the caller owns, at the end of its turn
  * @whole: the turn came to all that there was to do
  *
  * Context: bottom halves off.
  */
-void rxng_qp_start_page_in(struct rxng_qp *qp, bool whole)
+void rxng_qp_start_errand(struct rxng_qp *qp, bool whole)
 {
 	struct rxng_fault *fault = &qp->fault;
 

@@ -17,6 +17,8 @@
 static_assert(RXNG_ALLOW_WRITE == (int)IB_ACCESS_REMOTE_WRITE);
 static_assert(RXNG_ALLOW_READ == (int)IB_ACCESS_REMOTE_READ);
 static_assert(RXNG_ALLOW_ATOMIC == (int)IB_ACCESS_REMOTE_ATOMIC);
+static_assert(RXNG_ALLOW_FLUSH ==
+	      (RXNG_ACCESS_FLUSH_GLOBAL | RXNG_ACCESS_FLUSH_PERSISTENT));
 static_assert(RXNG_MAX_RD_ATOMIC <= RXNG_MAX_RESOURCES);
 
 /* Largest codes of the timer and retry attributes. */

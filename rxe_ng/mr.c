@@ -8,6 +8,8 @@
  * never by who invalidates.
  */
 #include <linux/atomic.h>
+#include <linux/ioport.h>
+#include <linux/libnvdimm.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/random.h>
@@ -27,13 +29,17 @@
 			  IB_ACCESS_MW_BIND | IB_ZERO_BASED | \
 			  RXNG_ACCESS_FLUSH_GLOBAL | IB_ACCESS_HUGETLB | \
 			  IB_ACCESS_ON_DEMAND)
-/* Windows show pages that stay, and huge ones are not paged in as such. */
-#define NOT_ON_DEMAND (IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB)
+/*
+ * Windows show pages that stay, huge ones are not paged in as such, and whether
+ * memory is persistent is looked at when it is registered.
+ */
+#define NOT_ON_DEMAND (IB_ACCESS_MW_BIND | IB_ACCESS_HUGETLB | \
+		       RXNG_ACCESS_FLUSH_PERSISTENT)
 
-static int check_access(int access)
+static int check_rights(int access, int supported)
 {
 	access &= ~IB_ACCESS_OPTIONAL;
-	if (access & ~SUPPORTED_ACCESS)
+	if (access & ~supported)
 		return -EOPNOTSUPP;
 	if (access & IB_ACCESS_ON_DEMAND && access & NOT_ON_DEMAND)
 		return -EOPNOTSUPP;
@@ -42,6 +48,18 @@ static int check_access(int access)
 	    !(access & IB_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	return 0;
+}
+
+static int check_access(int access)
+{
+	return check_rights(access, SUPPORTED_ACCESS);
+}
+
+/* Of memory that is pinned for a process, that it is persistent can be checked. */
+static int check_user_access(int access)
+{
+	return check_rights(access, SUPPORTED_ACCESS |
+				    RXNG_ACCESS_FLUSH_PERSISTENT);
 }
 
 static bool is_fast_reg(const struct rxng_mr *mr)
@@ -356,8 +374,9 @@ int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value)
  * @ibqp: QP that it came to
  * @pkt: the request
  *
- * Copies are made by the processor, so that a barrier does it. Regions that
- * would be safe from a loss of power cannot be registered.
+ * Copies are made by the processor, so that a barrier does it. Whether it is
+ * also to be safe from a loss of power is for the caller to see to, with
+ * rxng_mr_write_back().
  *
  * Return: 0, or as rxng_mr_get() says why the range is not the peer's to flush.
  * Context: softirq, or process with bottom halves off.
@@ -365,15 +384,13 @@ int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value)
 int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt)
 {
 	struct rxng_mr *mr = rxng_mr_find(to_rxng_dev(ibqp->device), pkt->rkey);
-	bool all = pkt->feth >> RXNG_FETH_LEVEL_SHIFT == RXNG_FLUSH_REGION;
+	bool all = rxng_flush_level(pkt->feth) == RXNG_FLUSH_REGION;
 	int err;
 
 	if (!mr)
 		return -ENOENT;
 	err = check(mr, ibqp->pd, ibqp, pkt->rkey, all ? mr->iova : pkt->va,
-		    all ? 0 : pkt->dma_len, RXNG_ACCESS_FLUSH_GLOBAL);
-	if (pkt->feth & RXNG_FLUSH_PERSISTENT)
-		err = -EACCES;
+		    all ? 0 : pkt->dma_len, rxng_flush_rights(pkt->feth));
 	rxng_mr_put(mr);
 	/* Pairs with whatever the program reads the data behind. */
 	smp_mb();
@@ -580,6 +597,38 @@ static struct ib_umem *pin(struct ib_device *ibdev, u64 start, u64 length,
 	return umem;
 }
 
+/* Pages one after the other in memory, of which @from is the first. */
+static u32 end_of_run(const struct rxng_mr_map *map, u32 from)
+{
+	u32 i = from + 1;
+
+	while (i < map->num_pages &&
+	       map->pages[i] == map->pages[i - 1] + PAGE_SIZE)
+		i++;
+	return i;
+}
+
+/* Whether @access may be given: that memory keeps its bytes without power. */
+static int check_persistent(const struct rxng_mr_map *map, int access)
+{
+	u32 i, end;
+
+	if (!(access & RXNG_ACCESS_FLUSH_PERSISTENT))
+		return 0;
+	if (!IS_ENABLED(CONFIG_ARCH_HAS_PMEM_API))
+		return -EOPNOTSUPP;
+	for (i = 0; i < map->num_pages; i = end) {
+		end = end_of_run(map, i);
+		if (region_intersects(__pa(map->pages[i]),
+				      (size_t)(end - i) << PAGE_SHIFT,
+				      IORESOURCE_MEM,
+				      IORES_DESC_PERSISTENT_MEMORY) !=
+		    REGION_INTERSECTS)
+			return -EINVAL;
+	}
+	return 0;
+}
+
 /* All of the address space, by its own addresses, is one region too. */
 static int mirror(struct rxng_mr *mr, u64 start, int access)
 {
@@ -605,7 +654,7 @@ static int pin_or_mirror(struct rxng_mr *mr, u64 start, int access)
 	if (IS_ERR(umem))
 		return PTR_ERR(umem);
 	mr->umem = umem;
-	return 0;
+	return check_persistent(&mr->map, access);
 }
 
 /**
@@ -617,7 +666,8 @@ static int pin_or_mirror(struct rxng_mr *mr, u64 start, int access)
  * @access: rights
  * @udata: private part of the call
  *
- * Return: the region or an error pointer.
+ * Return: the region or an error pointer; -EINVAL also when a peer is to flush
+ * to persistence what is not all persistent memory.
  * Context: process, may sleep.
  */
 struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
@@ -626,7 +676,7 @@ struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	struct rxng_mr *mr;
 	int err;
 
-	err = check_access(access);
+	err = check_user_access(access);
 	if (err)
 		return ERR_PTR(err);
 	err = rxng_udata_check(udata, 0);
@@ -800,7 +850,7 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		return ERR_PTR(-EOPNOTSUPP);
 	if (access & IB_ZERO_BASED)
 		iova = 0;
-	err = check_access(access);
+	err = check_user_access(access);
 	if (!err)
 		err = rxng_udata_unused(udata);
 	if (err)
@@ -809,9 +859,13 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	if (!keep_windows_off(mr))
 		return ERR_PTR(-EBUSY);
 	umem = repin(mr, flags, start, length, iova, access, &map);
-	if (IS_ERR(umem)) {
+	err = IS_ERR(umem) ? PTR_ERR(umem) :
+			     check_persistent(umem ? &map : &mr->map, access);
+	if (err) {
 		let_windows_in(mr);
-		return ERR_CAST(umem);
+		if (!IS_ERR(umem))
+			unmap(&map, umem);
+		return ERR_PTR(err);
 	}
 
 	quiesce(mr);
@@ -1067,13 +1121,18 @@ int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote)
 }
 
 /*
- * On-demand paging.
+ * Work on a region that takes long.
  */
 
+static bool may_be_kept(const struct rxng_mr *mr)
+{
+	return mr->map.odp || mr->access & RXNG_ACCESS_FLUSH_PERSISTENT;
+}
+
 /*
- * Nobody spins for a reference on memory of a process that is paged in, since
- * such a region is neither invalidated nor bound to: this one may be kept while
- * pages are brought in.
+ * Nobody spins for a reference on memory of a process that is paged in or
+ * persistent, since such a region is not invalidated: this one may be kept while
+ * pages are brought in, or written back.
  */
 static struct rxng_mr *get_to_keep(struct rxng_dev *dev, u32 key)
 {
@@ -1081,7 +1140,7 @@ static struct rxng_mr *get_to_keep(struct rxng_dev *dev, u32 key)
 
 	local_bh_disable();
 	mr = rxng_mr_find(dev, key);
-	if (mr && !mr->map.odp) {
+	if (mr && !may_be_kept(mr)) {
 		rxng_mr_put(mr);
 		mr = NULL;
 	}
@@ -1111,11 +1170,55 @@ int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
 	if (!mr)
 		return 0;
 	offset = iova - mr->iova;
-	if (mr->key == key && offset <= mr->length &&
+	if (mr->map.odp && mr->key == key && offset <= mr->length &&
 	    len <= mr->length - offset)
 		err = rxng_odp_page_in(mr->map.odp, offset, len, want);
 	rxng_mr_put(mr);
 	return err;
+}
+
+static void write_back(const struct rxng_mr *mr, u64 iova, u64 len)
+{
+	while (len) {
+		size_t chunk = len;
+		void *addr = address(mr, iova, &chunk, false);
+
+		arch_wb_cache_pmem(addr, chunk);
+		cond_resched();
+		iova += chunk;
+		len -= chunk;
+	}
+	pmem_wmb();
+}
+
+/**
+ * rxng_mr_write_back - what peers wrote becomes safe from a loss of power
+ * @dev: device
+ * @key: key of the region; who asks has looked at rights and domain
+ * @iova: first address
+ * @len: bytes, or RXNG_WHOLE_REGION, and then @iova means nothing
+ *
+ * Done with those bytes of them that are persistent memory's and still are the
+ * region's.
+ *
+ * Context: process, may sleep.
+ */
+void rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len)
+{
+	struct rxng_mr *mr = get_to_keep(dev, key);
+	u64 offset;
+
+	if (!mr)
+		return;
+	if (len == RXNG_WHOLE_REGION) {
+		iova = mr->iova;
+		len = mr->length;
+	}
+	offset = iova - mr->iova;
+	if (!mr->map.odp && mr->key == key && offset <= mr->length &&
+	    len <= mr->length - offset)
+		write_back(mr, iova, len);
+	rxng_mr_put(mr);
 }
 
 static int advise_one(struct ib_pd *ibpd, const struct ib_sge *sge,

@@ -19,8 +19,9 @@
  * no process ask for them.
  */
 #define RXNG_ACCESS_FLUSH_GLOBAL BIT(8)
-/* QPs may have it; no region gives it. */
 #define RXNG_ACCESS_FLUSH_PERSISTENT BIT(9)
+/* Length of whatever a region has. */
+#define RXNG_WHOLE_REGION U64_MAX
 
 struct rxng_mw;
 
@@ -130,6 +131,7 @@ int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value);
 int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
 		    enum rxng_odp_want want);
 int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt);
+void rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len);
 bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova);
 int rxng_mr_fast_reg(struct rxng_dev *dev, const struct ib_pd *pd,
 		     struct ib_mr *ibmr, u32 key, u32 access);

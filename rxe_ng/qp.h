@@ -96,18 +96,26 @@ struct rxng_reply {
 	u32 next;
 };
 
+/* What a QP cannot do in its turn, since it takes long. */
+enum rxng_errand {
+	RXNG_PAGE_IN_TO_READ,
+	RXNG_PAGE_IN_TO_WRITE,
+	RXNG_WRITE_BACK,
+};
+
 /**
- * struct rxng_fault - pages that a QP misses; see fault.c
- * @work: brings them in
+ * struct rxng_fault - pages that a QP misses, or that are to be written back;
+ *	see fault.c
+ * @work: does it
  * @missed: found missing in this turn; the work is queued when the turn ends,
  *	since its end before that would look as if nothing was missing
- * @asked: the same copy is to come again and be told of @err; until a whole
+ * @asked: the same access is to come again and be told of @err; until a whole
  *	turn has gone by without it, or a reset
  * @pending: the work has yet to be done; from its start it owns what follows
+ * @errand: what is to be done
  * @key: key of the memory region
  * @iova: first address
  * @len: bytes
- * @want: what for
  * @err: why the last ones could not be had, else 0
  */
 struct rxng_fault {
@@ -115,10 +123,10 @@ struct rxng_fault {
 	bool missed;
 	bool asked;
 	bool pending;
+	enum rxng_errand errand;
 	u32 key;
 	u64 iova;
-	u32 len;
-	enum rxng_odp_want want;
+	u64 len;
 	int err;
 };
 
@@ -341,7 +349,8 @@ void rxng_qp_purge_inbox(struct rxng_qp *qp);
 /* fault.c */
 int rxng_qp_end_copy(struct rxng_qp *qp, struct rxng_cursor *cur, int ret);
 int rxng_qp_page_in_cell(struct rxng_qp *qp, u32 key, u64 iova);
-void rxng_qp_start_page_in(struct rxng_qp *qp, bool whole);
+int rxng_qp_write_back(struct rxng_qp *qp, const struct rxng_pkt *pkt);
+void rxng_qp_start_errand(struct rxng_qp *qp, bool whole);
 void rxng_qp_init_fault(struct rxng_qp *qp);
 int rxng_fault_init(void);
 void rxng_fault_exit(void);

@@ -401,7 +401,13 @@ static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 			  u64 now)
 {
-	if (rxng_mr_flush(&qp->ibqp, pkt))
+	int err = rxng_mr_flush(&qp->ibqp, pkt);
+
+	if (!err && rxng_flush_type(pkt->feth) & RXNG_FLUSH_PERSISTENT)
+		err = rxng_qp_write_back(qp, pkt);
+	if (err == -EAGAIN)
+		return;
+	if (err)
 		reject_access(qp, qp->resp.epsn, now);
 	else
 		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);

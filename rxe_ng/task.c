@@ -111,7 +111,7 @@ void rxng_qp_run_owned(struct rxng_qp *qp)
 			run_error(qp, now, &budget);
 		break;
 	}
-	rxng_qp_start_page_in(qp, !stood_still && budget > 0);
+	rxng_qp_start_errand(qp, !stood_still && budget > 0);
 	/* Nothing is done before the worker wakes it, whatever is due. */
 	if (rxng_qp_stands_still(qp) && qp->attr.qp_state != IB_QPS_ERR)
 		return;

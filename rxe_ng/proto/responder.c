@@ -149,14 +149,13 @@ static bool send_ok(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 	return pkt->payload_len <= RXNG_MAX_MESSAGE - got;
 }
 
-/* A placement that exists and a level that exists (annex A19). */
-static bool flush_ok(u32 feth)
+/* Placements that exist and are allowed, and a level that exists (annex A19). */
+static bool flush_ok(const struct rxng_resp *r, u32 feth)
 {
-	u32 type = feth & RXNG_FETH_TYPE_MASK;
-	u32 level = feth >> RXNG_FETH_LEVEL_SHIFT;
+	u32 rights = rxng_flush_rights(feth);
 
-	return type && !(type & ~(RXNG_FLUSH_GLOBAL | RXNG_FLUSH_PERSISTENT)) &&
-	       level <= RXNG_FLUSH_REGION;
+	return rights && !(rights & ~(r->allow & RXNG_ALLOW_FLUSH)) &&
+	       rxng_flush_level(feth) <= RXNG_FLUSH_REGION;
 }
 
 /* Opcode sequence, enabled operations and lengths (9.7.4.1.2 to 9.7.4.1.7). */
@@ -178,8 +177,7 @@ static bool valid(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 		return r->allow & RXNG_ALLOW_ATOMIC && r->depth &&
 		       !(pkt->va & 7);
 	case RXNG_KIND_FLUSH:
-		return r->allow & RXNG_ALLOW_FLUSH && r->depth &&
-		       flush_ok(pkt->feth);
+		return r->depth && flush_ok(r, pkt->feth);
 	case RXNG_KIND_ATOMIC_WRITE:
 		return r->allow & RXNG_ALLOW_WRITE && r->depth &&
 		       !(pkt->va & 7) &&

@@ -93,6 +93,23 @@ struct rxng_feth {
 /* Levels: a range, or all of the region. */
 #define RXNG_FLUSH_RANGE 0
 #define RXNG_FLUSH_REGION 1
+static inline u32 rxng_flush_type(u32 feth)
+{
+	return feth & RXNG_FETH_TYPE_MASK;
+}
+
+/* With the reserved bits, so that what they may mean one day is refused. */
+static inline u32 rxng_flush_level(u32 feth)
+{
+	return feth >> RXNG_FETH_LEVEL_SHIFT;
+}
+
+/* The rights that a FLUSH needs, as in IB_ACCESS_FLUSH_*: one for each placement. */
+static inline u32 rxng_flush_rights(u32 feth)
+{
+	return rxng_flush_type(feth) << 8;
+}
+
 /* Bytes of an ATOMIC WRITE. */
 #define RXNG_ATOMIC_WRITE_LEN 8
 

@@ -74,7 +74,7 @@ class VmTestCase(TestCase):
         name per host (the label is then "bookworm+backports").
     debug: run it also on the debug kernel, where "check debug" asks for it.
     hosts: how many at least (those of a class before are used again, so there may be more).
-    mtu, cpus, memory, packages, shares, arguments, capture: as ``rxe_vm.Cluster`` has them;
+    mtu, cpus, memory, pmem, packages, shares, arguments, capture: as ``rxe_vm.Cluster`` has them;
         with ``capture = True`` the packets are in ``self.captures / "host-N.pcap"``.
     drivers: for each host "rxe_ng", "rdma_rxe" or "none", the last one for the rest; by default
         what the command line's --driver says, and that is rxe_ng.
@@ -95,6 +95,7 @@ class VmTestCase(TestCase):
     mtu = 1500
     cpus = 2
     memory = "3G"
+    pmem = None
     packages = ()
     shares = ()
     arguments = ""

@@ -19,6 +19,7 @@ class Shape:
     releases: tuple
     cpus: int
     memory: str
+    pmem: str
     mtu: int
     packages: tuple
     shares: tuple
@@ -28,7 +29,7 @@ class Shape:
     @classmethod
     def of(cls, case):
         """Return what a test class asks for."""
-        return cls(tuple(case.host_releases), case.cpus, case.memory, case.mtu, tuple(case.packages),
+        return cls(tuple(case.host_releases), case.cpus, case.memory, case.pmem, case.mtu, tuple(case.packages),
                    tuple(case.shares), case.arguments, case.capture)
 
     def serves(self, wish):
@@ -82,8 +83,8 @@ class Pool:
         if wish.capture:
             BUILD.mkdir(parents=True, exist_ok=True)
             capture = tempfile.mkdtemp(prefix="capture-", dir=BUILD)
-        cluster = Cluster(list(wish.releases), cpus=wish.cpus, memory=wish.memory, mtu=wish.mtu,
-                          packages=wish.packages, shares=wish.shares, arguments=wish.arguments,
+        cluster = Cluster(list(wish.releases), cpus=wish.cpus, memory=wish.memory, pmem=wish.pmem,
+                          mtu=wish.mtu, packages=wish.packages, shares=wish.shares, arguments=wish.arguments,
                           capture=capture)
         cluster.start()
         self.boots += 1

@@ -133,6 +133,11 @@ TEST_F(judge, rxng_resp_request__flush_forms)
 		 RXNG_RESP_NAK_INVALID);
 	CHECK_EQ(flush(judge, 0x100, GLOBAL | 1u << 31),
 		 RXNG_RESP_NAK_INVALID);
+	/* Each placement is a right of its own. */
+	judge->r.allow = RXNG_ALLOW_FLUSH & ~BIT(9);
+	CHECK_EQ(flush(judge, 0x100, GLOBAL), RXNG_RESP_EXECUTE);
+	CHECK_EQ(flush(judge, 0x100, RXNG_FLUSH_PERSISTENT | GLOBAL),
+		 RXNG_RESP_NAK_INVALID);
 	judge->r.allow = RXNG_ALLOW_WRITE;
 	CHECK_EQ(flush(judge, 0x100, GLOBAL), RXNG_RESP_NAK_INVALID);
 	judge->r.allow = RXNG_ALLOW_FLUSH;

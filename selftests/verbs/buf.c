@@ -33,13 +33,20 @@ void buf_refill(struct buf *buf)
 
 struct buf *buf_new(struct ibv_pd *pd, size_t size, int access)
 {
+	void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK_ERRNO(mem != MAP_FAILED);
+	return buf_of(pd, mem, size, access);
+}
+
+struct buf *buf_of(struct ibv_pd *pd, void *mem, size_t size, int access)
+{
 	struct buf *buf = calloc(1, sizeof(*buf));
 
 	CHECK(buf);
 	buf->size = size;
-	buf->mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK_ERRNO(buf->mem != MAP_FAILED);
+	buf->mem = mem;
 	buf->shadow = malloc(size);
 	CHECK(buf->shadow);
 	buf_refill(buf);

@@ -3,13 +3,19 @@
  * ATOMIC WRITE and FLUSH (annex A19), put into the ring by hand: older libraries
  * have no function for them.
  */
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "call.h"
 #include "capture.h"
 
 #define BYTES 8192
 #define ACCESS_FLUSH_GLOBAL (1 << 8)
+#define ACCESS_FLUSH_PERSISTENT (1 << 9)
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
+#define DEVICE_FLUSH_PERSISTENT (1ull << 39)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 #define GLOBAL 1
 #define PERSISTENT 2
@@ -23,7 +29,7 @@ struct placing {
 	struct ibv_device_attr_ex dev;
 };
 
-static struct placing *open_placing(int qp_access, int mr_access)
+static struct placing *open_pair(int qp_access)
 {
 	struct placing *p = calloc(1, sizeof(*p));
 	struct param param = param_default();
@@ -31,8 +37,15 @@ static struct placing *open_placing(int qp_access, int mr_access)
 	CHECK(p);
 	param.access = qp_access;
 	p->pair = rings_pair(&param, &p->rings);
-	p->remote = buf_new(p->pair->b.host->pd, BYTES, mr_access);
 	CHECK_RC(ibv_query_device_ex(p->pair->a.host->ctx, NULL, &p->dev));
+	return p;
+}
+
+static struct placing *open_placing(int qp_access, int mr_access)
+{
+	struct placing *p = open_pair(qp_access);
+
+	p->remote = buf_new(p->pair->b.host->pd, BYTES, mr_access);
 	return p;
 }
 
@@ -94,11 +107,10 @@ static enum ibv_wc_status store(struct placing *p, uint64_t addr, uint32_t rkey,
 	});
 }
 
-static enum ibv_wc_status flush(struct placing *p, uint64_t addr,
-				uint32_t length, uint32_t rkey, int type,
-				int level)
+static struct wqe flush_wqe(uint64_t addr, uint32_t length, uint32_t rkey,
+			    int type, int level)
 {
-	return post(p, &(struct wqe) {
+	return (struct wqe) {
 		.head.wr_id = 7,
 		.head.opcode = RXNG_WR_FLUSH,
 		.head.send_flags = RXNG_SEND_SIGNALED,
@@ -107,7 +119,16 @@ static enum ibv_wc_status flush(struct placing *p, uint64_t addr,
 		.head.wr.flush.type = type,
 		.head.wr.flush.level = level,
 		.head.dma.length = length,
-	});
+	};
+}
+
+static enum ibv_wc_status flush(struct placing *p, uint64_t addr,
+				uint32_t length, uint32_t rkey, int type,
+				int level)
+{
+	struct wqe wqe = flush_wqe(addr, length, rkey, type, level);
+
+	return post(p, &wqe);
 }
 
 /* ---- ATOMIC WRITE ------------------------------------------------------ */
@@ -209,8 +230,10 @@ static const struct bad_flush bad_flushes[] = {
 	  IBV_WC_REM_ACCESS_ERR },
 	{ "no_right_of_the_qp", 0, 8, 0, GLOBAL, RANGE, ALL_QP_ACCESS, MR_FLUSH,
 	  IBV_WC_REM_INV_REQ_ERR },
-	{ "persistent", 0, 8, 0, PERSISTENT, RANGE, QP_FLUSH, MR_FLUSH,
-	  IBV_WC_REM_ACCESS_ERR },
+	{ "persistent_no_right", 0, 8, 0, PERSISTENT, RANGE,
+	  QP_FLUSH | ACCESS_FLUSH_PERSISTENT, MR_FLUSH, IBV_WC_REM_ACCESS_ERR },
+	{ "persistent_no_right_of_the_qp", 0, 8, 0, PERSISTENT, RANGE, QP_FLUSH,
+	  MR_FLUSH, IBV_WC_REM_INV_REQ_ERR },
 	{ "no_placement", 0, 8, 0, 0, RANGE, QP_FLUSH, MR_FLUSH,
 	  IBV_WC_REM_INV_REQ_ERR },
 	{ "no_such_level", 0, 8, 0, GLOBAL, 2, QP_FLUSH, MR_FLUSH,
@@ -232,5 +255,159 @@ TEST_EACH(bad_flush, bad_flushes)
 		       p->remote->mr->rkey ^ arg->rkey_xor, arg->type,
 		       arg->level), arg->status);
 	end_wait_state(&p->pair->b, IBV_QPS_ERR);
+	placing_teardown(p);
+}
+
+/* ---- FLUSH to persistence ---------------------------------------------- */
+
+/* Made of an NVDIMM; see test_verbs.py. */
+#define DAX "/dev/dax0.0"
+#define DAX_BYTES (16u << 20)
+
+static struct placing *open_persistent(int qp_access, int mr_access)
+{
+	struct placing *p;
+	void *mem;
+	int fd = open(DAX, O_RDWR);
+
+	if (fd < 0)
+		SKIP("there is no persistent memory (%s)", DAX);
+	p = open_pair(qp_access);
+	CHECK(has(p, DEVICE_FLUSH_PERSISTENT));
+	mem = mmap(NULL, DAX_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK_ERRNO(mem != MAP_FAILED);
+	close(fd);
+	p->remote = buf_of(p->pair->b.host->pd, mem, DAX_BYTES, mr_access);
+	return p;
+}
+
+#define QP_PERSIST (QP_FLUSH | ACCESS_FLUSH_PERSISTENT)
+#define MR_PERSIST (MR_FLUSH | ACCESS_FLUSH_PERSISTENT)
+
+/* Python counts what is written back: 5000 bytes, then all, then 1, then none. */
+TEST(persistent_forms)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	uint64_t addr = buf_addr(p->remote, 0);
+	uint32_t rkey = p->remote->mr->rkey;
+	struct buf *local = buf_new(p->pair->a.host->pd, BYTES, ALL_ACCESS);
+	struct ibv_sge from = buf_sge(local, 3, 5000);
+	struct ibv_sge to = buf_sge(p->remote, 100, 5000);
+
+	CHECK_EQ(pair_ask(p->pair, IBV_WR_RDMA_WRITE, &from, to.addr, rkey),
+		 IBV_WC_SUCCESS);
+	buf_move(p->remote, &to, local, &from, 5000);
+	CHECK_EQ(flush(p, to.addr, 5000, rkey, PERSISTENT, RANGE),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(flush(p, 0, 0, rkey, PERSISTENT | GLOBAL, REGION),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(flush(p, addr + DAX_BYTES - 1, 1, rkey, PERSISTENT, RANGE),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(flush(p, addr, 0, rkey, PERSISTENT, RANGE), IBV_WC_SUCCESS);
+	CHECK_EQ(flush(p, addr, 8, rkey, GLOBAL, RANGE), IBV_WC_SUCCESS);
+	end_ping(&p->pair->b, &p->pair->a);
+	buf_check(p->remote);
+	buf_free(local);
+	placing_teardown(p);
+}
+
+/* The same range three times in a row is written back three times. */
+TEST(persistent_again)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	struct wqe wqe = flush_wqe(buf_addr(p->remote, 64), 64,
+				   p->remote->mr->rkey, PERSISTENT, RANGE);
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ring_put(&p->rings.sq, &wqe, sizeof(wqe));
+	CHECK_RC(doorbell(&p->pair->a));
+	for (i = 0; i < 3; i++)
+		wc_expect(p->pair->a.scq, 7, IBV_WC_SUCCESS);
+	placing_teardown(p);
+}
+
+static const struct bad_flush bad_persistent[] = {
+	{ "past_end", DAX_BYTES - 8, 9, 0, PERSISTENT, RANGE, QP_PERSIST,
+	  MR_PERSIST, IBV_WC_REM_ACCESS_ERR },
+	{ "no_right", 0, 8, 0, PERSISTENT, RANGE, QP_PERSIST, MR_FLUSH,
+	  IBV_WC_REM_ACCESS_ERR },
+	{ "only_right", 0, 8, 0, GLOBAL, RANGE, QP_PERSIST,
+	  ALL_ACCESS | ACCESS_FLUSH_PERSISTENT, IBV_WC_REM_ACCESS_ERR },
+	{ "no_right_of_the_qp", 0, 8, 0, PERSISTENT | GLOBAL, RANGE, QP_FLUSH,
+	  MR_PERSIST, IBV_WC_REM_INV_REQ_ERR },
+};
+
+TEST_EACH(persistent_bad, bad_persistent)
+{
+	struct placing *p = open_persistent(arg->qp_access, arg->mr_access);
+
+	CHECK_EQ(flush(p, buf_addr(p->remote, 0) + arg->offset, arg->length,
+		       p->remote->mr->rkey, arg->type, arg->level), arg->status);
+	end_wait_state(&p->pair->b, IBV_QPS_ERR);
+	placing_teardown(p);
+}
+
+/* All of the region is on its way to memory; it waits for that, and goes. */
+TEST(persistent_region_goes)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	struct wqe wqe = flush_wqe(0, 0, p->remote->mr->rkey, PERSISTENT,
+				   REGION);
+	struct ibv_wc wc;
+
+	ring_put(&p->rings.sq, &wqe, sizeof(wqe));
+	CHECK_RC(doorbell(&p->pair->a));
+	CHECK_RC(ibv_dereg_mr(p->remote->mr));
+	p->remote->mr = NULL;
+	wc = wc_wait(p->pair->a.scq);
+	CHECK(wc.status == IBV_WC_SUCCESS ||
+	      wc.status == IBV_WC_REM_ACCESS_ERR);
+	placing_teardown(p);
+}
+
+TEST(persistent_qp_goes)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	struct wqe wqe = flush_wqe(0, 0, p->remote->mr->rkey, PERSISTENT,
+				   REGION);
+
+	ring_put(&p->rings.sq, &wqe, sizeof(wqe));
+	CHECK_RC(doorbell(&p->pair->a));
+	placing_teardown(p);
+}
+
+/* Nobody may be promised that common memory keeps what it has. */
+TEST(persistent_only_what_is)
+{
+	struct placing *p = open_pair(QP_FLUSH);
+	struct ibv_pd *pd = p->pair->b.host->pd;
+	struct ibv_mr *mr;
+
+	if (!has(p, DEVICE_FLUSH_PERSISTENT))
+		SKIP("this kernel lets no process ask for the right to flush");
+	p->remote = buf_new(pd, BYTES, MR_FLUSH);
+	mr = ibv_reg_mr(pd, p->remote->mem, BYTES, MR_PERSIST);
+	CHECK(!mr);
+	CHECK_EQ(errno, EINVAL);
+	mr = ibv_reg_mr(pd, p->remote->mem, BYTES,
+			MR_PERSIST | IBV_ACCESS_ON_DEMAND);
+	CHECK(!mr);
+	CHECK_EQ(errno, EOPNOTSUPP);
+	CHECK_EQ(call_rereg_mr(p->remote->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+			       NULL, 0, MR_PERSIST), EINVAL);
+	CHECK_EQ(flush(p, buf_addr(p->remote, 0), BYTES, p->remote->mr->rkey,
+		       GLOBAL, RANGE), IBV_WC_SUCCESS);
+	placing_teardown(p);
+}
+
+TEST(persistent_by_rereg)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_FLUSH);
+
+	CHECK_RC(call_rereg_mr(p->remote->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+			       NULL, 0, MR_PERSIST));
+	CHECK_EQ(flush(p, buf_addr(p->remote, 0), DAX_BYTES,
+		       p->remote->mr->rkey, PERSISTENT, RANGE), IBV_WC_SUCCESS);
 	placing_teardown(p);
 }

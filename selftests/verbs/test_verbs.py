@@ -10,6 +10,9 @@ from runner import SELFTESTS, VmTestCase
 ON_DEBUG = ("rings", "stress", "mr", "odp", "cq", "rc_events", "rc_states", "uc", "ud", "srq", "mw", "placement")
 
 
+TRACING = "/sys/kernel/tracing"
+
+
 class Verbs(VmTestCase):
     """One test for each program of the Makefile."""
 
@@ -28,3 +31,39 @@ def _add_tests():
 
 
 _add_tests()
+
+
+class Persistent(VmTestCase):
+    """FLUSH to persistence, of memory that a process maps of an NVDIMM."""
+
+    releases = ("backports",)       # older kernels let no process ask for the right
+    hosts = 1
+    pmem = "32M"                    # some of which describes the rest
+
+    def setUp(self):
+        self.a.run("modprobe -a nfit dax_pmem && ndctl create-namespace -f -e namespace0.0 -m devdax", check=True)
+        self.a.wait_for("test -c /dev/dax0.0")
+        self.a.run(f"cd {TRACING} && echo >trace && echo 'p:written_back arch_wb_cache_pmem bytes=%si:u64' "
+                   ">kprobe_events && echo 1 >events/kprobes/enable", check=True)
+        self.addCleanup(self.a.run, f"cd {TRACING}; echo 0 >events/kprobes/enable; echo >kprobe_events; echo >trace")
+
+    def written_back(self, case):
+        """Run a case; return how many bytes of memory the kernel wrote back meanwhile."""
+        self.run_tap(self.a, [self.program(self.a, "verbs", "placement"), "--dev", "rxe0", case])
+        text = self.a.run(["cat", f"{TRACING}/trace"], check=True).stdout
+        return sum(map(int, re.findall(r"written_back: .* bytes=(\d+)", text)))
+
+    def test_forms(self):
+        """A range, all of the region, its last byte, and nothing."""
+        self.assertEqual(self.written_back("persistent_forms"), 5000 + (16 << 20) + 1)
+
+    def test_again(self):
+        self.assertEqual(self.written_back("persistent_again"), 3 * 64)
+
+    def test_refused(self):
+        self.assertEqual(self.written_back("persistent_bad/*"), 0)
+
+    def test_rest(self):
+        """Changed rights; the region or the QP goes meanwhile."""
+        self.written_back("persistent_by_rereg")
+        self.written_back("persistent_*_goes")

@@ -67,6 +67,8 @@ struct buf {
 
 /* Filled with bytes that no other buffer has at the same place. */
 struct buf *buf_new(struct ibv_pd *pd, size_t size, int access);
+/* Of memory that is mapped already; from now on it belongs to the buffer. */
+struct buf *buf_of(struct ibv_pd *pd, void *mem, size_t size, int access);
 void buf_free(struct buf *buf);
 void buf_refill(struct buf *buf);
 uint64_t buf_addr(const struct buf *buf, size_t offset);

@@ -186,6 +186,15 @@ class CommandLineTest(TestCase):
         self.assertIn("\nother\n", done.stderr)
         self.assertRegex(done.stderr, r"host 1 is up: .*(TCG|KVM)")
 
+    def test_packets_of_a_lone_host(self):
+        """They go to nobody, and do not stand in the NIC's way."""
+        done = self.rxe_vm("run", "--", "ping -qc 2 -i 0.1 10.77.0.9; cat /sys/class/net/eth0/statistics/tx_packets")
+        self.assertGreater(int(done.stdout.split()[-1]), 0, done.stderr)
+
+    def test_persistent_memory(self):
+        done = self.rxe_vm("run", "--pmem", "32M", "--", "modprobe nfit; cat /sys/bus/nd/devices/region0/size")
+        self.assertEqual(int(done.stdout), 32 << 20, done.stderr)
+
     def test_run_fails_for_a_report(self):
         done = self.rxe_vm("run", "--", "echo 'BUG: none really' >/dev/kmsg")
         self.assertEqual(done.returncode, 125, done.stderr)

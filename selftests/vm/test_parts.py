@@ -101,6 +101,8 @@ class BadUseTest(TestCase):
         for releases, hosts in (("nosuch", 1), ("backports", 5), (["bookworm", "backports"], 1)):
             with self.assertRaises(UsageError):
                 cluster.Cluster(releases, hosts)
+        with self.assertRaisesRegex(UsageError, "the kernel of debug has no ACPI, so no persistent memory"):
+            cluster.Cluster("debug", pmem="32M")
 
 
 class RunnerTest(TestCase):

@@ -51,7 +51,7 @@ def _cluster(arguments, name=None):
         _releases(arguments.release), arguments.hosts, name=name, cpus=arguments.cpus,
         memory=arguments.memory, mtu=arguments.mtu, shares=list(_shares(arguments.share)),
         packages=arguments.package, allow=arguments.allow, capture=arguments.capture,
-        arguments=arguments.kernel_arguments)
+        arguments=arguments.kernel_arguments, pmem=arguments.pmem)
     on = getattr(arguments, "on", 1)
     if not 1 <= on <= len(made.releases):
         raise UsageError(f"no host {on}: there are hosts 1 to {len(made.releases)}; see --hosts")
@@ -151,6 +151,7 @@ def _add_options(one):
                      help=f"one for each host (default: {release.DEFAULT}); see 'rxe-vm releases'")
     one.add_argument("--cpus", type=int, default=2, metavar="N", help="per host (default: 2)")
     one.add_argument("--memory", default="3G", metavar="SIZE", help="per host (default: 3G)")
+    one.add_argument("--pmem", metavar="SIZE", help="persistent memory per host, as an NVDIMM (default: none)")
     one.add_argument("--mtu", type=int, default=1500, metavar="BYTES", help="of eth0 (default: 1500)")
     one.add_argument("--share", action="append", default=[], metavar="DIR[:PATH]",
                      help="share a folder with the hosts, there at PATH (default: /NAME)")

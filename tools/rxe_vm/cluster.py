@@ -41,10 +41,11 @@ class Cluster:
     allow: expression of kernel reports that do not count.
     capture: folder for a capture of each host's packets (host-N.pcap).
     arguments: more arguments for the kernels.
+    pmem: persistent memory of each host, an NVDIMM of that size ("64M").
     """
 
     def __init__(self, releases=release.DEFAULT, hosts=None, *, name=None, cpus=2, memory="3G",
-                 mtu=1500, shares=(), packages=(), allow=None, capture=None, arguments=""):
+                 mtu=1500, shares=(), packages=(), allow=None, capture=None, arguments="", pmem=None):
         names = [releases] if isinstance(releases, str) else list(releases)
         count = len(names) if hosts is None else hosts
         if not 1 <= count <= MOST_HOSTS:
@@ -53,10 +54,13 @@ class Cluster:
             raise UsageError(f"{len(names)} releases for {count} hosts")
         names += [names[-1]] * (count - len(names))
         self.releases = [release.find(n) for n in names]
+        without = [r.name for r in self.releases if pmem and r.config]
+        if without:
+            raise UsageError(f"the kernel of {without[0]} has no ACPI, so no persistent memory")
         self.name = name
         self.allow = allow
         self.packages = tuple(packages)
-        self.options = {"cpus": cpus, "memory": memory, "mtu": mtu, "arguments": arguments,
+        self.options = {"cpus": cpus, "memory": memory, "mtu": mtu, "arguments": arguments, "pmem": pmem,
                         "shares": [_share(*s) for s in shares]}
         self.capture = pathlib.Path(capture).absolute() if capture else None
         self.hosts = []

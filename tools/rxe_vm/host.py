@@ -21,13 +21,15 @@ BOOT_SECONDS = 240
 # An agent that does not answer for so long is called hung (times Release.slow).
 SILENCE_SECONDS = 120
 CONSOLE_TAIL = 15
+# Room for addresses that a host with an NVDIMM has; it costs nothing.
+MOST_MEMORY = "64G"
 
 
 class Host:
     """A host of a cluster. ``number`` counts from 1; it is the last part of its addresses."""
 
     def __init__(self, number, release, kernel, image, folder, *, cpus=2, memory="3G", mtu=1500,
-                 shares=(), kind="tcg", arguments="", capture=None):
+                 shares=(), kind="tcg", arguments="", capture=None, pmem=None):
         self.number = number
         self.release = release
         self.kernel = kernel
@@ -39,6 +41,7 @@ class Host:
         self.kind = kind
         self.arguments = arguments
         self.capture = capture
+        self.pmem = pmem
         self.folder = pathlib.Path(folder)
         self.console = self.folder / f"console-{number}.log"
         self.ipv4 = f"10.77.0.{number}"
@@ -102,7 +105,7 @@ class Host:
         smp = f"{self.cpus},sockets={self.cpus}" if self.release.config else str(self.cpus)
         command = [
             accel.qemu(), "-name", f"rxe-vm-host{self.number}", *accel.arguments(self.kind),
-            "-smp", smp, "-m", str(self.memory), "-nodefaults", "-no-user-config",
+            "-smp", smp, *self._memory(), "-nodefaults", "-no-user-config",
             "-display", "none", "-no-reboot", "-serial", f"file:{self.console}",
             "-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control",
             "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent}",
@@ -116,14 +119,25 @@ class Host:
             model = "none" if os.geteuid() else "passthrough"
             command += ["-virtfs", f"local,path={folder},mount_tag=share{n},security_model={model},"
                                    "multidevs=remap"]
-        backend = "hubport,id=eth,hubid=0"
         if network is not None:
-            backend = f"socket,id=eth,fd={network.fileno()}"
-        command += ["-netdev", backend, "-device",
+            command += ["-netdev", f"socket,id=eth,fd={network.fileno()}"]
+        else:
+            # A hub with one port takes no packet; what goes to a port without a NIC is gone.
+            command += ["-netdev", "hubport,id=eth,hubid=0", "-netdev", "hubport,id=nowhere,hubid=0"]
+        command += ["-device",
                     f"virtio-net-pci,id=nic,netdev=eth,mac=52:54:00:77:00:{self.number:02x},romfile="]
         if self.capture:
             command += ["-object", f"filter-dump,id=dump,netdev=eth,maxlen=65536,file={self.capture}"]
         return command
+
+    def _memory(self):
+        """Return QEMU's arguments for the memory, and for an NVDIMM if there is to be one."""
+        if not self.pmem:
+            return ["-m", str(self.memory)]
+        backing = self.folder / f"pmem-{self.number}"
+        return ["-machine", "pc,nvdimm=on", "-m", f"{self.memory},slots=1,maxmem={MOST_MEMORY}",
+                "-object", f"memory-backend-file,id=pmem,share=on,mem-path={backing},size={self.pmem}",
+                "-device", "nvdimm,memdev=pmem"]
 
     def wait_ready(self, timeout=None):
         """Wait until the agent answers."""

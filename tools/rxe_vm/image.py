@@ -24,7 +24,7 @@ FORMAT = 1
 
 PACKAGES = """
     udev kmod procps iproute2 ethtool iputils-ping less psmisc strace
-    tcpdump tshark iperf3 socat nftables nvme-cli open-iscsi nfs-kernel-server
+    tcpdump tshark iperf3 socat nftables nvme-cli ndctl open-iscsi nfs-kernel-server
     rdma-core ibverbs-utils rdmacm-utils infiniband-diags perftest
     ibverbs-providers libibverbs-dev librdmacm-dev libibumad-dev
     python3 python3-pyverbs python3-scapy libfabric-bin ucx-utils
