@@ -1,76 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/*
- * Each verb when memory runs out at the first place where it can, then at the
- * second, and so on until it needs no more: it says so or does all the same,
- * nothing is lost, and nothing is left behind.
- */
-#include <ctype.h>
+/* Running out of memory: contexts, domains, completion queues, queue pairs. */
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "../verbs/call.h"
-#include "../verbs/states.h"
-#include "inject.h"
+#include "starve.h"
 
-/* No verb has so many places. */
-#define MANY 20000
-#define PAGE 4096
-#define LARGE (4 << 20)
 #define HELD 3			/* completions in a CQ that is resized */
-
-/* What the verbs need and make. */
-struct world {
-	const struct verb *verb;
-	struct pair *pair;		/* both ends in one context */
-	struct host *host;		/* the pair's */
-	struct buf *local;
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	uint8_t *mem;
-	struct ibv_mr *mr;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_ah *ah;
-	struct states states;
-	void *ring;
-	off_t ring_offset;
-	size_t ring_size;
-	bool half;		/* the provider kept what the kernel has not */
-};
-
-/*
- * call: the verb; returns an error number.
- * open, close: around all of it. before: before each first call.
- * check: whether what a call without an error did is whole.
- * undo: take it back. ends: the call itself takes something away.
- */
-struct verb {
-	const char *name;
-	int (*call)(struct world *w);
-	void (*check)(struct world *w);
-	void (*undo)(struct world *w);
-	void (*open)(struct world *w);
-	void (*before)(struct world *w);
-	void (*close)(struct world *w);
-	bool ends;
-	enum ibv_qp_state from, to;
-	int flags;
-	int size;
-};
-
-static int got(const void *object)
-{
-	return object ? 0 : errno ? errno : EPROTO;
-}
-
-static int flags_of(const struct world *w)
-{
-	return w->verb->flags;
-}
 
 /* ---- contexts ---------------------------------------------------------- */
 
@@ -146,91 +82,6 @@ static void undo_pd(struct world *w)
 static void need_pd(struct world *w)
 {
 	CHECK_RC(alloc_pd(w));
-}
-
-/* ---- memory regions ---------------------------------------------------- */
-
-static size_t mr_size(const struct world *w)
-{
-	return w->verb->size;
-}
-
-static void need_memory(struct world *w)
-{
-	w->mem = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	CHECK_ERRNO(w->mem != MAP_FAILED);
-}
-
-static void free_memory(struct world *w)
-{
-	munmap(w->mem, LARGE);
-}
-
-static int reg_mr(struct world *w)
-{
-	w->mr = ibv_reg_mr(w->host->pd, w->mem, mr_size(w), ALL_ACCESS);
-	return got(w->mr);
-}
-
-/* A WRITE arrives in the region's last bytes. */
-static void use_mr(struct world *w)
-{
-	uint8_t *last = w->mem + w->mr->length - 64;
-	struct ibv_sge sge = buf_sge(w->local, 0, 64);
-	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, 1, &sge, 1,
-					IBV_SEND_SIGNALED);
-
-	buf_refill(w->local);
-	wr_remote(&wr, (uintptr_t)last, w->mr->rkey);
-	end_send(&w->pair->a, &wr);
-	wc_expect(w->pair->a.scq, 1, IBV_WC_SUCCESS);
-	CHECK(!memcmp(last, w->local->mem, 64));
-}
-
-static int dereg_mr(struct world *w)
-{
-	return ibv_dereg_mr(w->mr);
-}
-
-static void undo_mr(struct world *w)
-{
-	CHECK_RC(dereg_mr(w));
-}
-
-static void need_mr(struct world *w)
-{
-	CHECK_RC(reg_mr(w));
-}
-
-/* A region without rights of another domain: each change has work to do. */
-static void need_poor_mr(struct world *w)
-{
-	int flags = flags_of(w);
-
-	w->mr = ibv_reg_mr(flags & IBV_REREG_MR_CHANGE_PD ? w->pd :
-			   w->host->pd, w->mem, PAGE,
-			   flags & IBV_REREG_MR_CHANGE_ACCESS ? 0 :
-			   ALL_ACCESS);
-	CHECK_ERRNO(w->mr);
-}
-
-static void need_memory_and_pd(struct world *w)
-{
-	need_memory(w);
-	need_pd(w);
-}
-
-static void free_memory_and_pd(struct world *w)
-{
-	free_memory(w);
-	undo_pd(w);
-}
-
-static int rereg_mr(struct world *w)
-{
-	return call_rereg_mr(w->mr, flags_of(w), w->host->pd, w->mem,
-			     mr_size(w), ALL_ACCESS);
 }
 
 /* ---- completion queues ------------------------------------------------- */
@@ -450,6 +301,11 @@ static void check_to(struct world *w)
 	end_wait_state(&w->states.end, w->verb->to);
 }
 
+static void still_from(struct world *w)
+{
+	CHECK_EQ(end_state(&w->states.end), w->verb->from);
+}
+
 static int query_qp(struct world *w)
 {
 	struct ibv_qp_init_attr init;
@@ -547,37 +403,21 @@ static void unmap_ring(struct world *w)
 
 /* ---- all of them ------------------------------------------------------- */
 
-#define MR_CASE(label, bytes)						\
-	{ "reg_mr_" label, reg_mr, use_mr, undo_mr, need_memory, NULL,	\
-	  free_memory, .size = (bytes) },				\
-	{ "dereg_mr_" label, dereg_mr, NULL, NULL, need_memory, need_mr, \
-	  free_memory, .size = (bytes), .ends = true }
-
-#define REREG_CASE(label, what, bytes)					\
-	{ "rereg_mr_" label, rereg_mr, use_mr, undo_mr,			\
-	  need_memory_and_pd, need_poor_mr, free_memory_and_pd,		\
-	  .flags = (what), .size = (bytes) }
-
 #define MODIFY_CASE(label, a, b)					\
 	{ "modify_qp_" label, modify_qp, check_to, NULL, need_states,	\
-	  reach_from, free_states, .from = IBV_QPS_##a, .to = IBV_QPS_##b }
+	  reach_from, free_states, .untouched = still_from,		\
+	  .from = IBV_QPS_##a, .to = IBV_QPS_##b }
 
 static const struct verb verbs[] = {
 	{ "open_device", open_context, .check = use_context,
 	  .undo = undo_context },
-	{ "close_device", close_context, .before = need_context, .ends = true },
+	{ "close_device", close_context, .before = need_context, .ends = true,
+	  .quiet = true },
 	{ "query_device", .call = query_device },
 	{ "query_port", .call = query_port },
 	{ "query_gid", .call = query_gid },
 	{ "alloc_pd", alloc_pd, .undo = undo_pd },
 	{ "dealloc_pd", dealloc_pd, .before = need_pd, .ends = true },
-	MR_CASE("small", 100),
-	MR_CASE("large", LARGE),
-	REREG_CASE("access", IBV_REREG_MR_CHANGE_ACCESS, PAGE),
-	REREG_CASE("pd", IBV_REREG_MR_CHANGE_PD, PAGE),
-	REREG_CASE("memory", IBV_REREG_MR_CHANGE_TRANSLATION, LARGE),
-	REREG_CASE("all", IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD |
-		   IBV_REREG_MR_CHANGE_TRANSLATION, 2 * PAGE),
 	{ "create_comp_channel", create_channel, .undo = free_channel },
 	{ "create_cq", create_cq, use_cq, undo_cq, .size = 10 },
 	{ "create_cq_large", create_cq, use_cq, undo_cq, .size = 30000 },
@@ -610,112 +450,7 @@ static const struct verb verbs[] = {
 	  .size = 8000 },
 };
 
-static void check_and_undo(struct world *w)
-{
-	if (w->verb->check)
-		w->verb->check(w);
-	if (w->verb->undo)
-		w->verb->undo(w);
-}
-
-/* A failed modify leaves the QP where it was, if it did not get done. */
-static void check_untouched(struct world *w, int err)
-{
-	if (w->verb->call == modify_qp && err != EFAULT)
-		CHECK_EQ(end_state(&w->states.end), w->verb->from);
-}
-
-/* One call with a failure at the nth place; whether that was reached. */
-static bool starve(struct world *w, unsigned int nth)
-{
-	const struct verb *v = w->verb;
-	unsigned int left;
-	int err, again;
-
-	if (v->before)
-		v->before(w);
-	errno = 0;
-	inject_arm(nth);
-	err = v->call(w);
-	left = inject_disarm();
-	if (!err) {
-		check_and_undo(w);
-		return !left;
-	}
-	if (left)
-		FAIL("%s, and nothing was made to fail", strerror(err));
-	if (!inject_is_cause(err))
-		FAIL("place %u: %d (%s)", nth, err, strerror(err));
-	check_untouched(w, err);
-
-	errno = 0;
-	again = v->call(w);
-	/* The answer may be what failed, when what it says was done. */
-	if (v->ends && err == EFAULT) {
-		w->half |= again;
-		return true;
-	}
-	if (again)
-		FAIL("place %u: %s, and then %s", nth, strerror(err),
-		     strerror(again));
-	check_and_undo(w);
-	return true;
-}
-
-static void world_open(struct world *w)
-{
-	struct param param = param_default();
-
-	param.one_context = true;
-	w->pair = pair_new(&param);
-	w->host = w->pair->a.host;
-	w->local = buf_new(w->host->pd, PAGE, ALL_ACCESS);
-	if (w->verb->open)
-		w->verb->open(w);
-}
-
-static void world_close(struct world *w)
-{
-	if (w->verb->close)
-		w->verb->close(w);
-	end_ping(&w->pair->a, &w->pair->b);
-	buf_free(w->local);
-	pair_teardown(w->pair);
-}
-
-/* The provider's mapping of what it kept holds the device open. */
-static void forget_contexts(char *resources)
-{
-	char *at = resources;
-
-	while ((at = strstr(at, " ctx ")))
-		for (at += 5; isdigit(*at); at++)
-			*at = '.';
-}
-
 TEST_EACH_LIMIT(verb, verbs, 300)
 {
-	struct world w = { .verb = arg };
-	char *before, *after;
-	unsigned int n = 0;
-
-	inject_open();
-	before = resources();
-	world_open(&w);
-	do {
-		if (++n == MANY)
-			FAIL("%u places, and no end", n);
-	} while (starve(&w, n));
-	world_close(&w);
-	after = resources();
-	if (w.half) {
-		forget_contexts(before);
-		forget_contexts(after);
-	}
-	if (strcmp(before, after))
-		FAIL("objects before: %s; after: %s", before, after);
-	/* Closing needs no memory, and has no way to say so. */
-	if (n == 1 && w.verb->call != close_context)
-		FAIL("nothing could fail");
-	tap_note("%s: %u places", w.verb->name, n - 1);
+	starve(arg);
 }

@@ -91,3 +91,54 @@ int call_ex_command(struct ibv_context *ctx, uint32_t command, const void *body,
 	bytes += offsetof(typeof(call), body);
 	return write(ctx->cmd_fd, &call, bytes) == (ssize_t)bytes ? 0 : errno;
 }
+
+int call_advise_mr(struct ibv_pd *pd, uint32_t advice, uint32_t flags,
+		   const struct ibv_sge *sge)
+{
+	struct ib_uverbs_sge {
+		__aligned_u64 addr;
+		__u32 length, lkey;
+	} list = { sge->addr, sge->length, sge->lkey };
+	struct call call = {};
+
+	call_attr(&call, UVERBS_ATTR_ADVISE_MR_PD_HANDLE, 0, pd->handle);
+	call_attr(&call, UVERBS_ATTR_ADVISE_MR_ADVICE, 8, advice);
+	call_attr(&call, UVERBS_ATTR_ADVISE_MR_FLAGS, 4, flags);
+	call_attr(&call, UVERBS_ATTR_ADVISE_MR_SGE_LIST, sizeof(list),
+		  (uintptr_t)&list);
+	return call_method(pd->context, UVERBS_OBJECT_MR,
+			   UVERBS_METHOD_ADVISE_MR, &call);
+}
+
+int call_reg_dmabuf_mr(struct ibv_pd *pd, int fd, uint64_t offset,
+		       uint64_t length, uint64_t iova, int access,
+		       struct dmabuf_mr *mr)
+{
+	struct call call = {};
+	int err;
+
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd->handle);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, length);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_FD, 4, fd);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, access);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4,
+		  (uintptr_t)&mr->lkey);
+	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4,
+		  (uintptr_t)&mr->rkey);
+	err = call_method(pd->context, UVERBS_OBJECT_MR,
+			  UVERBS_METHOD_REG_DMABUF_MR, &call);
+	mr->handle = call.attrs[0].data;
+	return err;
+}
+
+int call_dereg_dmabuf_mr(struct ibv_pd *pd, const struct dmabuf_mr *mr)
+{
+	struct call call = {};
+
+	call_attr(&call, UVERBS_ATTR_DESTROY_MR_HANDLE, 0, mr->handle);
+	return call_method(pd->context, UVERBS_OBJECT_MR,
+			   UVERBS_METHOD_MR_DESTROY, &call);
+}

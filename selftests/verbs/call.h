@@ -28,6 +28,19 @@ int call_command(struct ibv_context *ctx, uint32_t command, const void *body,
 /* ibv_rereg_mr() with IBV_REREG_MR_* flags; the region's keys are the new ones. */
 int call_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *mem,
 		  size_t length, int access);
+/* ibv_advise_mr() of one piece of memory. */
+int call_advise_mr(struct ibv_pd *pd, uint32_t advice, uint32_t flags,
+		   const struct ibv_sge *sge);
+
+/* ibv_reg_dmabuf_mr(). */
+struct dmabuf_mr {
+	uint32_t handle, lkey, rkey;
+};
+
+int call_reg_dmabuf_mr(struct ibv_pd *pd, int fd, uint64_t offset,
+		       uint64_t length, uint64_t iova, int access,
+		       struct dmabuf_mr *mr);
+int call_dereg_dmabuf_mr(struct ibv_pd *pd, const struct dmabuf_mr *mr);
 /*
  * One of IB_USER_VERBS_EX_CMD_*, without a response, by write(): 0 or an error
  * number. Its bytes are a multiple of 8.

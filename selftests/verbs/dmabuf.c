@@ -69,44 +69,6 @@ static const struct source {
 	{ "heap", from_heap },
 };
 
-/* ---- ibv_reg_dmabuf_mr(), which the stock provider does not have --------- */
-
-struct region {
-	uint32_t handle, lkey, rkey;
-};
-
-static int reg(struct ibv_pd *pd, int fd, uint64_t offset, uint64_t length,
-	       uint64_t iova, int access, struct region *region)
-{
-	struct call call = {};
-	int err;
-
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd->handle);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, offset);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, length);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, iova);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_FD, 4, fd);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, 4, access);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4,
-	     (uintptr_t)&region->lkey);
-	call_attr(&call, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4,
-	     (uintptr_t)&region->rkey);
-	err = call_method(pd->context, UVERBS_OBJECT_MR,
-			  UVERBS_METHOD_REG_DMABUF_MR, &call);
-	region->handle = call.attrs[0].data;
-	return err;
-}
-
-static void dereg(struct ibv_pd *pd, const struct region *region)
-{
-	struct call call = {};
-
-	call_attr(&call, UVERBS_ATTR_DESTROY_MR_HANDLE, 0, region->handle);
-	CHECK_RC(call_method(pd->context, UVERBS_OBJECT_MR,
-			     UVERBS_METHOD_MR_DESTROY, &call));
-}
-
 /* ---- cases --------------------------------------------------------------- */
 
 /* Written and read by a peer, at odd places; not one byte beside it. */
@@ -118,12 +80,12 @@ TEST_EACH(transfer, sources)
 	uint8_t *mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	const uint64_t offset = 3 * PAGE + 100, length = 7 * PAGE, iova = 0x10000064;
 	struct ibv_sge sge = buf_sge(local, 0, length), back;
-	struct region region;
+	struct dmabuf_mr region;
 
 	CHECK_ERRNO(mem != MAP_FAILED);
 	memset(mem, 0x5a, SIZE);
-	CHECK_RC(reg(pair->b.host->pd, fd, offset, length, iova, ALL_ACCESS,
-		     &region));
+	CHECK_RC(call_reg_dmabuf_mr(pair->b.host->pd, fd, offset, length, iova,
+				    ALL_ACCESS, &region));
 	/* The region keeps the buffer. */
 	close(fd);
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, iova, region.rkey),
@@ -141,7 +103,7 @@ TEST_EACH(transfer, sources)
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, iova + 1, region.rkey),
 		 IBV_WC_REM_ACCESS_ERR);
 	pair_reconnect(pair);
-	dereg(pair->b.host->pd, &region);
+	CHECK_RC(call_dereg_dmabuf_mr(pair->b.host->pd, &region));
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, iova, region.rkey),
 		 IBV_WC_REM_ACCESS_ERR);
 	munmap(mem, SIZE);
@@ -156,20 +118,20 @@ TEST_EACH(local_memory, sources)
 	struct pair *pair = pair_setup();
 	struct buf *far = buf_new(pair->b.host->pd, SIZE, ALL_ACCESS);
 	uint8_t *mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	struct region region;
+	struct dmabuf_mr region;
 	struct ibv_sge sge;
 
 	CHECK_ERRNO(mem != MAP_FAILED);
 	for (int i = 0; i < SIZE; i++)
 		mem[i] = i * 7 + i / 253;
-	CHECK_RC(reg(pair->a.host->pd, fd, 0, SIZE, 0, IBV_ACCESS_LOCAL_WRITE,
-		     &region));
+	CHECK_RC(call_reg_dmabuf_mr(pair->a.host->pd, fd, 0, SIZE, 0,
+				    IBV_ACCESS_LOCAL_WRITE, &region));
 	sge = (struct ibv_sge) { .addr = 11, .length = SIZE - 11,
 				 .lkey = region.lkey };
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, buf_addr(far, 0),
 		     far->mr->rkey), IBV_WC_SUCCESS);
 	CHECK(!memcmp(far->mem, mem + 11, SIZE - 11));
-	dereg(pair->a.host->pd, &region);
+	CHECK_RC(call_dereg_dmabuf_mr(pair->a.host->pd, &region));
 	munmap(mem, SIZE);
 	close(fd);
 	buf_free(far);
@@ -180,19 +142,26 @@ TEST_EACH(refused, sources)
 {
 	int fd = arg->make(), other = memfd_create("none", 0);
 	struct host *host = host_open(0);
-	struct region region;
+	struct dmabuf_mr region;
 
-	CHECK_EQ(reg(host->pd, fd, SIZE, 1, 0, ALL_ACCESS, &region), EINVAL);
-	CHECK_EQ(reg(host->pd, fd, 0, SIZE + 1, 0, ALL_ACCESS, &region), EINVAL);
-	CHECK_EQ(reg(host->pd, fd, PAGE, UINT64_MAX - PAGE + 1, PAGE, ALL_ACCESS,
-		     &region), EINVAL);
-	CHECK_EQ(reg(host->pd, fd, 0, 0, 0, ALL_ACCESS, &region), EINVAL);
-	CHECK_EQ(reg(host->pd, other, 0, PAGE, 0, ALL_ACCESS, &region), EINVAL);
-	close(other);
-	CHECK_EQ(reg(host->pd, other, 0, PAGE, 0, ALL_ACCESS, &region), EBADF);
-	CHECK_EQ(reg(host->pd, fd, 0, PAGE, 0, IBV_ACCESS_REMOTE_WRITE, &region),
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, fd, SIZE, 1, 0, ALL_ACCESS,
+				    &region), EINVAL);
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, fd, 0, SIZE + 1, 0, ALL_ACCESS,
+				    &region), EINVAL);
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, fd, PAGE, UINT64_MAX - PAGE + 1,
+				    PAGE, ALL_ACCESS, &region), EINVAL);
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, fd, 0, 0, 0, ALL_ACCESS, &region),
 		 EINVAL);
-	CHECK_RC(reg(host->pd, fd, 0, SIZE, 0, ALL_ACCESS, &region));
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, other, 0, PAGE, 0, ALL_ACCESS,
+				    &region), EINVAL);
+	close(other);
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, other, 0, PAGE, 0, ALL_ACCESS,
+				    &region), EBADF);
+	CHECK_EQ(call_reg_dmabuf_mr(host->pd, fd, 0, PAGE, 0,
+				    IBV_ACCESS_REMOTE_WRITE, &region),
+		 EINVAL);
+	CHECK_RC(call_reg_dmabuf_mr(host->pd, fd, 0, SIZE, 0, ALL_ACCESS,
+				    &region));
 	close(fd);
 	/* And left to the kernel, with the device that is closed. */
 	CHECK_RC(ibv_close_device(host->ctx));

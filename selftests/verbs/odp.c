@@ -644,25 +644,6 @@ TEST_F(pair, failure_is_forgotten)
 
 /* ---- prefetch ----------------------------------------------------------- */
 
-/* ibv_advise_mr(), which the stock provider of these releases does not have. */
-static int advise(struct ibv_pd *pd, uint32_t advice, uint32_t flags,
-		  struct ibv_sge *sge)
-{
-	struct ib_uverbs_sge {
-		__aligned_u64 addr;
-		__u32 length, lkey;
-	} list = { sge->addr, sge->length, sge->lkey };
-	struct call call = {};
-
-	call_attr(&call, UVERBS_ATTR_ADVISE_MR_PD_HANDLE, 0, pd->handle);
-	call_attr(&call, UVERBS_ATTR_ADVISE_MR_ADVICE, 8, advice);
-	call_attr(&call, UVERBS_ATTR_ADVISE_MR_FLAGS, 4, flags);
-	call_attr(&call, UVERBS_ATTR_ADVISE_MR_SGE_LIST, sizeof(list),
-		  (uintptr_t)&list);
-	return call_method(pd->context, UVERBS_OBJECT_MR,
-			   UVERBS_METHOD_ADVISE_MR, &call);
-}
-
 TEST(prefetch)
 {
 	struct pair *pair = pair_setup();
@@ -674,14 +655,14 @@ TEST(prefetch)
 	uint64_t count = faults(pair->a.host);
 
 	/* What needs no fault is nothing yet. */
-	CHECK_RC(advise(pair->b.host->pd, 2, 1, &sge));
+	CHECK_RC(call_advise_mr(pair->b.host->pd, 2, 1, &sge));
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_READ, &from, sge.addr, p->mr->rkey),
 		 IBV_WC_SUCCESS);
 	CHECK(faults(pair->a.host) > count);
 	madvise(p->mem, p->size, MADV_DONTNEED);
 
 	count = faults(pair->a.host);
-	CHECK_RC(advise(pair->b.host->pd, 1, 1, &sge));
+	CHECK_RC(call_advise_mr(pair->b.host->pd, 1, 1, &sge));
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &from,
 			  sge.addr, p->mr->rkey),
 		 IBV_WC_SUCCESS);
@@ -689,23 +670,23 @@ TEST(prefetch)
 	CHECK(!memcmp(p->far, local->mem, p->size));
 	madvise(p->mem, p->size, MADV_DONTNEED);
 
-	CHECK_RC(advise(pair->b.host->pd, 0, 0, &sge));
+	CHECK_RC(call_advise_mr(pair->b.host->pd, 0, 0, &sge));
 	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_READ, &from, sge.addr, p->mr->rkey),
 		 IBV_WC_SUCCESS);
 	CHECK_EQ(faults(pair->a.host), count);
 
 	/* What cannot be. */
-	CHECK_EQ(advise(pair->b.host->pd, 77, 0, &sge), EOPNOTSUPP);
+	CHECK_EQ(call_advise_mr(pair->b.host->pd, 77, 0, &sge), EOPNOTSUPP);
 	sge.lkey ^= 0x5a;
-	CHECK_EQ(advise(pair->b.host->pd, 1, 1, &sge), ENOENT);
+	CHECK_EQ(call_advise_mr(pair->b.host->pd, 1, 1, &sge), ENOENT);
 	sge.lkey ^= 0x5a;
 	sge.length++;
-	CHECK_EQ(advise(pair->b.host->pd, 1, 1, &sge), ERANGE);
+	CHECK_EQ(call_advise_mr(pair->b.host->pd, 1, 1, &sge), ERANGE);
 	sge.length--;
-	CHECK_EQ(advise(pair->a.host->pd, 1, 1, &from), EINVAL);
+	CHECK_EQ(call_advise_mr(pair->a.host->pd, 1, 1, &from), EINVAL);
 	munmap(p->mem, p->size);
-	CHECK_EQ(advise(pair->b.host->pd, 1, 1, &sge), EFAULT);
-	CHECK_RC(advise(pair->b.host->pd, 1, 0, &sge));
+	CHECK_EQ(call_advise_mr(pair->b.host->pd, 1, 1, &sge), EFAULT);
+	CHECK_RC(call_advise_mr(pair->b.host->pd, 1, 0, &sge));
 	buf_free(local);
 	paged_free(p);
 	pair_teardown(pair);
@@ -838,7 +819,7 @@ TEST(prefetch_of_nothing)
 		struct ibv_sge sge = { 0x300000000000 + (i << 30), 1 << 30,
 				       mr->lkey };
 
-		CHECK_RC(advise(host->pd, 2, 1, &sge));
+		CHECK_RC(call_advise_mr(host->pd, 2, 1, &sge));
 	}
 	CHECK(before - available_kib() < 100000);
 	CHECK_RC(ibv_dereg_mr(mr));
@@ -861,7 +842,7 @@ TEST(kept_while_mapped)
 	for (i = 0; i < SPANS; i++) {
 		struct ibv_sge sge = { (uintptr_t)mem + i * SPAN, 1, mr->lkey };
 
-		CHECK_RC(advise(host->pd, 0, 1, &sge));
+		CHECK_RC(call_advise_mr(host->pd, 0, 1, &sge));
 	}
 	kept = before - available_kib();
 	CHECK(kept > 2 * SPANS);
