@@ -32,13 +32,18 @@ class End:
         return [*enter, program, "-d", self.device, "-x", str(self.gid), "-F", *map(str, options)]
 
 
+def gid_text(address):
+    """Return the GID of an IP address as sysfs writes it: eight groups of four digits."""
+    ip = ipaddress.ip_address(address)
+    raw = ip.packed if ip.version == 6 else bytes(10) + b"\xff\xff" + ip.packed
+    return raw.hex(":", 2)
+
+
 def gid_index(host, address, device="rxe0", timeout=20, netns=""):
     """Return the index of the RoCEv2 GID of an address, once it is there, as a namespace sees it."""
-    ip = ipaddress.ip_address(address)
-    wanted = ip if ip.version == 6 else ipaddress.ip_address(f"::ffff:{address}")
     script = (
         f"cd /sys/class/infiniband/{device}/ports/1 && for g in gids/*; do "
-        f"i=${{g#*/}}; read -r gid <$g && [ $gid = {wanted.exploded} ] && "
+        f"i=${{g#*/}}; read -r gid <$g && [ $gid = {gid_text(address)} ] && "
         "read -r type 2>/dev/null <gid_attrs/types/$i && [ \"$type\" = 'RoCE v2' ] && "
         "echo $i && exit; done; exit 1")
     if netns:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from unittest import mock
 
+import perftest
 from runner import REPO, TestCase
 from rxe_vm import UsageError, cluster, frames, paths, release
 
@@ -46,6 +47,14 @@ class ReleaseTest(TestCase):
                 self.assertTrue(re.fullmatch(pattern, each), each)
             for each in bad:
                 self.assertFalse(re.fullmatch(pattern, each), each)
+
+
+class GidTest(TestCase):
+    """Python's own long form of such an address changed with 3.13."""
+
+    def test_text_is_that_of_sysfs(self):
+        self.assertEqual(perftest.gid_text("10.77.0.1"), "0000:0000:0000:0000:0000:ffff:0a4d:0001")
+        self.assertEqual(perftest.gid_text("fd77::1"), "fd77:0000:0000:0000:0000:0000:0000:0001")
 
 
 class BadUseTest(TestCase):
