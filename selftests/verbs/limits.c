@@ -108,11 +108,79 @@ static int destroy_mr(void *mr)
 	return ibv_dereg_mr(mr);
 }
 
+static long max_srq(const struct host *host)
+{
+	return host->dev.max_srq;
+}
+
+static void *create_srq(struct host *host, struct ibv_cq *cq, void *mem)
+{
+	struct ibv_srq_init_attr init = {
+		.attr = { .max_wr = 1, .max_sge = 1 },
+	};
+
+	(void)cq;
+	(void)mem;
+	return ibv_create_srq(host->pd, &init);
+}
+
+static int destroy_srq(void *srq)
+{
+	return ibv_destroy_srq(srq);
+}
+
+static long max_mw(const struct host *host)
+{
+	return host->dev.max_mw;
+}
+
+static void *create_mw(struct host *host, struct ibv_cq *cq, void *mem)
+{
+	(void)cq;
+	(void)mem;
+	return ibv_alloc_mw(host->pd, IBV_MW_TYPE_2);
+}
+
+static int destroy_mw(void *mw)
+{
+	return ibv_dealloc_mw(mw);
+}
+
+static long max_ah(const struct host *host)
+{
+	return host->dev.max_ah;
+}
+
+static void *create_ah(struct host *host, struct ibv_cq *cq, void *mem)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {
+			.dgid = host->gid,
+			.sgid_index = host->gid_index,
+			.hop_limit = 64,
+		},
+	};
+
+	(void)cq;
+	(void)mem;
+	return ibv_create_ah(host->pd, &attr);
+}
+
+static int destroy_ah(void *ah)
+{
+	return ibv_destroy_ah(ah);
+}
+
 static const struct kind kinds[] = {
 	{ "pd", max_pd, create_pd, destroy_pd, ENOMEM },
 	{ "cq", max_cq, create_cq, destroy_cq, ENOMEM },
 	{ "qp", max_qp, create_qp, destroy_qp, ENOMEM },
 	{ "mr", max_mr, create_mr, destroy_mr, ENOMEM },
+	{ "srq", max_srq, create_srq, destroy_srq, ENOMEM },
+	{ "mw", max_mw, create_mw, destroy_mw, ENOMEM },
+	{ "ah", max_ah, create_ah, destroy_ah, ENOMEM },
 };
 
 struct many {
@@ -189,6 +257,80 @@ TEST_EACH_LIMIT(maximum, kinds, 600)
 	CHECK_ERRNO(one);
 	CHECK_RC(arg->destroy(one));
 	many_close(&m);
+}
+
+/* ---- memberships of groups --------------------------------------------- */
+
+static union ibv_gid nth_group(unsigned int n)
+{
+	return (union ibv_gid) {
+		.raw = { 0xff, 0x12, [14] = n >> 8, [15] = n },
+	};
+}
+
+static struct ibv_qp *datagram_qp(struct host *host, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+		.cap = { 1, 1, 1, 1, 0 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(host->pd, &init);
+
+	CHECK_ERRNO(qp);
+	return qp;
+}
+
+/* One QP in as many groups as there can be, twice. */
+TEST_LIMIT(most_groups, 300)
+{
+	struct host *host = host_open(0);
+	struct ibv_cq *cq = ibv_create_cq(host->ctx, 4, NULL, NULL, 0);
+	struct ibv_qp *qp = datagram_qp(host, cq);
+	int i, round, n = host->dev.max_mcast_grp;
+	union ibv_gid gid;
+
+	CHECK_EQ(n, host->dev.max_total_mcast_qp_attach);
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < n; i++) {
+			gid = nth_group(i + 2);
+			CHECK_RC(ibv_attach_mcast(qp, &gid, 0));
+		}
+		gid = nth_group(n + 2);
+		CHECK_EQ(ibv_attach_mcast(qp, &gid, 0), ENOMEM);
+		for (i = 0; i < n; i++) {
+			gid = nth_group(i + 2);
+			CHECK_RC(ibv_detach_mcast(qp, &gid, 0));
+		}
+	}
+	CHECK_RC(ibv_destroy_qp(qp));
+	CHECK_RC(ibv_destroy_cq(cq));
+	host_close(host);
+}
+
+/* As many QPs in one group as there can be. */
+TEST(most_members)
+{
+	struct host *host = host_open(0);
+	struct ibv_cq *cq = ibv_create_cq(host->ctx, 4, NULL, NULL, 0);
+	int i, n = host->dev.max_mcast_qp_attach;
+	struct ibv_qp **qp = calloc(n + 1, sizeof(*qp));
+	union ibv_gid gid = nth_group(2);
+
+	CHECK(qp);
+	for (i = 0; i <= n; i++)
+		qp[i] = datagram_qp(host, cq);
+	for (i = 0; i < n; i++)
+		CHECK_RC(ibv_attach_mcast(qp[i], &gid, 0));
+	CHECK_EQ(ibv_attach_mcast(qp[n], &gid, 0), ENOMEM);
+	CHECK_RC(ibv_detach_mcast(qp[0], &gid, 0));
+	CHECK_RC(ibv_attach_mcast(qp[n], &gid, 0));
+	for (i = 1; i <= n; i++)
+		CHECK_RC(ibv_detach_mcast(qp[i], &gid, 0));
+	for (i = 0; i <= n; i++)
+		CHECK_RC(ibv_destroy_qp(qp[i]));
+	free(qp);
+	CHECK_RC(ibv_destroy_cq(cq));
+	host_close(host);
 }
 
 /* ---- what a killed process leaves -------------------------------------- */
