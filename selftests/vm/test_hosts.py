@@ -191,6 +191,13 @@ class CommandLineTest(TestCase):
         done = self.rxe_vm("run", "--", "ping -qc 2 -i 0.1 10.77.0.9; cat /sys/class/net/eth0/statistics/tx_packets")
         self.assertGreater(int(done.stdout.split()[-1]), 0, done.stderr)
 
+    def test_time_stamps_change_no_code(self):
+        """The kernel does not rewrite its receive path when ping comes and goes."""
+        done = self.rxe_vm("run", "--", "cd /sys/kernel/tracing && echo p:rewritten netstamp_clear >kprobe_events && "
+                           "echo 1 >events/kprobes/enable && for i in 1 2 3; do ping -qc 2 -i 0.1 127.0.0.1 "
+                           "|| exit; done >/dev/null; sleep 1; grep -c rewritten: trace")
+        self.assertEqual(done.stdout, "0\n", done.stderr)
+
     def test_persistent_memory(self):
         done = self.rxe_vm("run", "--pmem", "32M", "--", "modprobe nfit; cat /sys/bus/nd/devices/region0/size")
         self.assertEqual(int(done.stdout), 32 << 20, done.stderr)
