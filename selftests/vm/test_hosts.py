@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """rxe-vm with hosts that boot."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -19,8 +20,12 @@ BOOT = 300      # seconds that a boot may take on a machine with other work
 
 def processes(token):
     """Return the process IDs with a word in their command line, but for our own."""
-    done = subprocess.run(["pgrep", "-f", token], stdout=subprocess.PIPE, text=True, check=False)
-    return [int(pid) for pid in done.stdout.split() if int(pid) != os.getpid()]
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):      # it has ended meanwhile
+            if token.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return [pid for pid in found if pid != os.getpid()]
 
 
 def _said(log):
