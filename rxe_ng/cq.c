@@ -514,8 +514,9 @@ int rxng_poll_cq(struct ib_cq *ibcq, int num, struct ib_wc *wc)
  * @ibcq: CQ
  * @flags: IB_CQ_SOLICITED or IB_CQ_NEXT_COMP, IB_CQ_REPORT_MISSED_EVENTS
  *
- * A request for any completion is not weakened by a later one for solicited
- * ones (IBTA 11.4.2.2).
+ * A request for any completion is not weakened by one for solicited ones,
+ * neither by a later one (IBTA 11.4.2.2) nor when both flags are set, as SMC
+ * does it.
  *
  * Return: 1 when asked for and the CQ already has completions, else 0.
  * Context: any.
@@ -527,7 +528,10 @@ int rxng_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	int missed;
 
 	spin_lock_irqsave(&cq->lock, irq_flags);
-	cq->armed = max_t(u8, cq->armed, flags & IB_CQ_SOLICITED_MASK);
+	if (flags & IB_CQ_NEXT_COMP)
+		cq->armed = IB_CQ_NEXT_COMP;
+	else if (flags & IB_CQ_SOLICITED && !cq->armed)
+		cq->armed = IB_CQ_SOLICITED;
 	look_at_consumer(cq);
 	missed = (flags & IB_CQ_REPORT_MISSED_EVENTS) && unconsumed(cq);
 	spin_unlock_irqrestore(&cq->lock, irq_flags);

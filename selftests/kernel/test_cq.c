@@ -54,7 +54,10 @@ static bool notify_solicited(struct kt *t)
 	/* The stronger request wins, whichever came first. */
 	ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP);
 	ib_req_notify_cq(side->cq, IB_CQ_SOLICITED);
-	return message(t, 4, false) && kt_wait_count(t, 1, &side->events, 2);
+	if (!message(t, 4, false) || !kt_wait_count(t, 1, &side->events, 2))
+		return false;
+	ib_req_notify_cq(side->cq, IB_CQ_SOLICITED | IB_CQ_NEXT_COMP);
+	return message(t, 5, false) && kt_wait_count(t, 1, &side->events, 3);
 }
 
 static bool notify_error(struct kt *t)
