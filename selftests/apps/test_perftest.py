@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """perftest's programs between two hosts: that they run to the end and print what they should."""
 
+import ipaddress
+
 import perftest
 import wire
 from runner import VmTestCase, limit
@@ -141,6 +143,17 @@ class Perftest(VmTestCase):
 
     def test_send_lat_ud_ipv6_events(self):
         self.run_it("ib_send_lat", "-c", "UD", "-e", "-s", "64", six=True, count=500)
+
+    def multicast(self, group, six=False):
+        """The client sends to a group that the server's QP is in; perftest writes its bytes in decimal."""
+        digits = ":".join(map(str, ipaddress.IPv6Address(group).packed))
+        self.run_it("ib_send_bw", "-c", "UD", "-g", "-M", digits, "-s", "1024", six=six, count=200)
+
+    def test_send_bw_multicast(self):
+        self.multicast("::ffff:239.1.2.3")
+
+    def test_send_bw_multicast_ipv6(self):
+        self.multicast("ff15::1:2:3", six=True)
 
     def test_send_bw_srq_4_qps(self):
         self.run_it("ib_send_bw", "--use-srq", "-q", "4", "-s", "8192", count=50)
