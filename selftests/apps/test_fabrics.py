@@ -25,23 +25,30 @@ class Fabric(VmTestCase):
 
 
 class Libfabric(Fabric):
-    """fi_pingpong over both kinds of endpoints that the verbs provider has."""
+    """fi_pingpong over the endpoints that the verbs provider has, and over those made of them."""
 
     def test_info(self):
         said = self.a.run(["fi_info", "-p", "verbs"], check=True).stdout
         self.assertIn("domain: rxe0", said)
         self.assertIn("FI_EP_MSG", said)
 
-    def pingpong(self, provider, endpoint, **options):
-        said = self.serve(FI_PORT, ["fi_pingpong", "-p", provider, "-e", endpoint, "-I", 20, "-c",
-                                    *(word for pair in options.items() for word in pair)])
-        self.assertRegex(said, r"1k\s+20\s+=20")
+    def pingpong(self, provider, endpoint, *options, largest="1m"):
+        """Go through all sizes that there are, the data verified."""
+        said = self.serve(FI_PORT, ["fi_pingpong", "-p", provider, "-e", endpoint, "-I", 20, "-c", *options])
+        self.assertRegex(said, rf"{largest}\s+20\s+=20")
 
     def test_msg(self):
         self.pingpong("verbs", "msg")
 
     def test_rxm(self):
         self.pingpong("verbs;ofi_rxm", "rdm")
+
+    def test_datagram(self):
+        self.pingpong("verbs", "dgram", largest="1k")
+
+    def test_rxd(self):
+        """It sends more than the peer has receives for, and later again: large messages take long."""
+        self.pingpong("verbs;ofi_rxd", "rdm", "-S", 65536, largest="64k")
 
 
 class Ucx(Fabric):
