@@ -28,6 +28,7 @@ PACKAGES = """
     rdma-core ibverbs-utils rdmacm-utils infiniband-diags perftest
     ibverbs-providers libibverbs-dev librdmacm-dev libibumad-dev
     python3 python3-pyverbs python3-scapy libfabric-bin ucx-utils
+    openmpi-bin libopenmpi-dev openssh-server
     gcc libc6-dev make sparse bc bison flex libelf-dev libssl-dev cpio xz-utils
 """.split()
 
