@@ -32,10 +32,14 @@ const enum ibv_wr_opcode op_wr[] = {
 	IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
 };
 
+/* Of enum ibv_wc_opcode, in later libraries. */
+#define WC_FLUSH 8
+#define WC_ATOMIC_WRITE 9
+
 const int op_wc[] = {
 	IBV_WC_SEND, IBV_WC_SEND, IBV_WC_SEND, IBV_WC_RDMA_WRITE,
 	IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP,
-	IBV_WC_FETCH_ADD, 9, 8,
+	IBV_WC_FETCH_ADD, WC_ATOMIC_WRITE, WC_FLUSH,
 };
 
 struct greeting {

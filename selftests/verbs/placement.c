@@ -17,6 +17,9 @@
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define DEVICE_FLUSH_PERSISTENT (1ull << 39)
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
+/* Of enum ibv_wc_opcode, in later libraries. */
+#define WC_FLUSH 8
+#define WC_ATOMIC_WRITE 9
 #define GLOBAL 1
 #define PERSISTENT 2
 #define RANGE 0
@@ -89,7 +92,8 @@ static enum ibv_wc_status post(struct placing *p, const struct wqe *wqe)
 	CHECK_EQ(wc.wr_id, 7);
 	if (wc.status == IBV_WC_SUCCESS)
 		CHECK_EQ((int)wc.opcode,
-			 wqe->head.opcode == RXNG_WR_FLUSH ? 8 : 9);
+			 wqe->head.opcode == RXNG_WR_FLUSH ? WC_FLUSH :
+							     WC_ATOMIC_WRITE);
 	return wc.status;
 }
 
