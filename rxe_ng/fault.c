@@ -9,14 +9,15 @@
  */
 #include "qp.h"
 
-static struct workqueue_struct *workers;
+/* Two, so that page faults do not wait for many long write-backs. */
+static struct workqueue_struct *pagers;
+static struct workqueue_struct *writers;
 
 static int run_errand(struct rxng_dev *dev, const struct rxng_fault *fault)
 {
-	if (fault->errand == RXNG_WRITE_BACK) {
-		rxng_mr_write_back(dev, fault->key, fault->iova, fault->len);
-		return 0;
-	}
+	if (fault->errand == RXNG_WRITE_BACK)
+		return rxng_mr_write_back(dev, fault->key, fault->iova,
+					  fault->len);
 	return rxng_mr_page_in(dev, fault->key, fault->iova, fault->len,
 			       fault->errand == RXNG_PAGE_IN_TO_WRITE ?
 				       RXNG_ODP_WRITE_FAULT :
@@ -124,7 +125,7 @@ int rxng_qp_page_in_cell(struct rxng_qp *qp, u32 key, u64 iova)
  * @pkt: the FLUSH, which rxng_mr_flush() found right
  *
  * Return: 0 when it is; -EAGAIN when the QP stands still until then, and the
- * FLUSH is to come again.
+ * FLUSH is to come again; -EFAULT when the region went or was changed meanwhile.
  * Context: bottom halves off.
  */
 int rxng_qp_write_back(struct rxng_qp *qp, const struct rxng_pkt *pkt)
@@ -136,7 +137,7 @@ int rxng_qp_write_back(struct rxng_qp *qp, const struct rxng_pkt *pkt)
 	if (was_asked(fault, RXNG_WRITE_BACK, pkt->rkey, pkt->va) &&
 	    fault->len == len) {
 		fault->asked = false;
-		return 0;
+		return fault->err ? -EFAULT : 0;
 	}
 	return ask(qp, RXNG_WRITE_BACK, pkt->rkey, pkt->va, len);
 }
@@ -153,7 +154,8 @@ void rxng_qp_start_errand(struct rxng_qp *qp, bool whole)
 	struct rxng_fault *fault = &qp->fault;
 
 	if (fault->missed)
-		queue_work(workers, &fault->work);
+		queue_work(fault->errand == RXNG_WRITE_BACK ? writers : pagers,
+			   &fault->work);
 	else if (whole)
 		fault->asked = false;
 	fault->missed = false;
@@ -169,14 +171,21 @@ void rxng_qp_init_fault(struct rxng_qp *qp)
 }
 
 /**
- * rxng_fault_init - make what brings pages in
+ * rxng_fault_init - make what does the errands
  *
  * Return: 0 or -ENOMEM.
  */
 int rxng_fault_init(void)
 {
-	workers = alloc_workqueue("rxe_ng", WQ_UNBOUND, 0);
-	return workers ? 0 : -ENOMEM;
+	pagers = alloc_workqueue("rxe_ng", WQ_UNBOUND, 0);
+	if (!pagers)
+		return -ENOMEM;
+	writers = alloc_workqueue("rxe_ng_flush", WQ_UNBOUND, 0);
+	if (!writers) {
+		destroy_workqueue(pagers);
+		return -ENOMEM;
+	}
+	return 0;
 }
 
 /**
@@ -184,5 +193,6 @@ int rxng_fault_init(void)
  */
 void rxng_fault_exit(void)
 {
-	destroy_workqueue(workers);
+	destroy_workqueue(writers);
+	destroy_workqueue(pagers);
 }

@@ -11,6 +11,7 @@
 #include <linux/ioport.h>
 #include <linux/libnvdimm.h>
 #include <linux/lockdep.h>
+#include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -504,10 +505,19 @@ static void let_windows_in(struct rxng_mr *mr)
 	atomic_set_release(&mr->windows, 0);
 }
 
-/* Let accesses in again after quiesce(). */
+/* Turn accesses away from a region that stays, and wait for those under way. */
+static void suspend(struct rxng_mr *mr)
+{
+	/* Who finds it from now on lets go of it at once. */
+	WRITE_ONCE(mr->state, RXNG_MR_BUSY);
+	quiesce(mr);
+}
+
+/* Let accesses in again after suspend(). */
 static void resume(struct rxng_mr *mr)
 {
 	reinit_completion(&mr->idle);
+	WRITE_ONCE(mr->state, RXNG_MR_VALID);
 	/* Pairs with rxng_mr_find(): who gets a reference sees the change. */
 	smp_wmb();
 	refcount_set(&mr->refs, 1);
@@ -608,6 +618,16 @@ static u32 end_of_run(const struct rxng_mr_map *map, u32 from)
 	return i;
 }
 
+/* Not what the kernel was given as common memory, wherever it comes from. */
+static bool is_persistent(void *start, size_t bytes)
+{
+	return is_zone_device_page(virt_to_page(start)) &&
+	       is_zone_device_page(virt_to_page(start + bytes - 1)) &&
+	       region_intersects(__pa(start), bytes, IORESOURCE_MEM,
+				 IORES_DESC_PERSISTENT_MEMORY) ==
+		       REGION_INTERSECTS;
+}
+
 /* Whether @access may be given: that memory keeps its bytes without power. */
 static int check_persistent(const struct rxng_mr_map *map, int access)
 {
@@ -619,11 +639,8 @@ static int check_persistent(const struct rxng_mr_map *map, int access)
 		return -EOPNOTSUPP;
 	for (i = 0; i < map->num_pages; i = end) {
 		end = end_of_run(map, i);
-		if (region_intersects(__pa(map->pages[i]),
-				      (size_t)(end - i) << PAGE_SHIFT,
-				      IORESOURCE_MEM,
-				      IORES_DESC_PERSISTENT_MEMORY) !=
-		    REGION_INTERSECTS)
+		if (!is_persistent(map->pages[i],
+				   (size_t)(end - i) << PAGE_SHIFT))
 			return -EINVAL;
 	}
 	return 0;
@@ -868,7 +885,7 @@ struct ib_mr *rxng_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 		return ERR_PTR(err);
 	}
 
-	quiesce(mr);
+	suspend(mr);
 	if (umem) {
 		swap(mr->umem, umem);
 		swap(mr->map, map);
@@ -1126,7 +1143,8 @@ int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote)
 
 static bool may_be_kept(const struct rxng_mr *mr)
 {
-	return mr->map.odp || mr->access & RXNG_ACCESS_FLUSH_PERSISTENT;
+	return READ_ONCE(mr->state) == RXNG_MR_VALID &&
+	       (mr->map.odp || mr->access & RXNG_ACCESS_FLUSH_PERSISTENT);
 }
 
 /*
@@ -1198,27 +1216,30 @@ static void write_back(const struct rxng_mr *mr, u64 iova, u64 len)
  * @iova: first address
  * @len: bytes, or RXNG_WHOLE_REGION, and then @iova means nothing
  *
- * Done with those bytes of them that are persistent memory's and still are the
- * region's.
- *
+ * Return: 0; -ENOENT when they are not the persistent bytes of a region any
+ * more, or not while it is being changed, and then nothing was done.
  * Context: process, may sleep.
  */
-void rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len)
+int rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len)
 {
 	struct rxng_mr *mr = get_to_keep(dev, key);
+	int err = -ENOENT;
 	u64 offset;
 
 	if (!mr)
-		return;
+		return err;
 	if (len == RXNG_WHOLE_REGION) {
 		iova = mr->iova;
 		len = mr->length;
 	}
 	offset = iova - mr->iova;
 	if (!mr->map.odp && mr->key == key && offset <= mr->length &&
-	    len <= mr->length - offset)
+	    len <= mr->length - offset) {
 		write_back(mr, iova, len);
+		err = 0;
+	}
 	rxng_mr_put(mr);
+	return err;
 }
 
 static int advise_one(struct ib_pd *ibpd, const struct ib_sge *sge,

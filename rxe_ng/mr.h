@@ -28,7 +28,7 @@ struct rxng_mw;
 enum rxng_mr_state {
 	/* Allocated for fast registration, or invalidated: no access. */
 	RXNG_MR_FREE,
-	/* On its way between the other two; someone owns the change. */
+	/* On its way between the other two, or changed; someone owns that. */
 	RXNG_MR_BUSY,
 	RXNG_MR_VALID,
 };
@@ -131,7 +131,7 @@ int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value);
 int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
 		    enum rxng_odp_want want);
 int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt);
-void rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len);
+int rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len);
 bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova);
 int rxng_mr_fast_reg(struct rxng_dev *dev, const struct ib_pd *pd,
 		     struct ib_mr *ibmr, u32 key, u32 access);

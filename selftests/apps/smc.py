@@ -135,7 +135,7 @@ def ask(address, port, count):
     chunks = [pattern(number) for number in range(int(count))]
     with socket.socket(AF_SMC) as connection:
         call("connect", connection, *sockaddr(address, port))
-        sender = threading.Thread(target=lambda: [connection.sendall(chunk) for chunk in chunks])
+        sender = threading.Thread(target=lambda: [connection.sendall(chunk) for chunk in chunks], daemon=True)
         sender.start()
         for number, chunk in enumerate(chunks):
             back = bytearray()

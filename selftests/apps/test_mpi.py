@@ -19,6 +19,7 @@ class Mpi(VmTestCase):
         for host in self.cluster:
             host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
             host.run("mkdir -p /run/sshd && /usr/sbin/sshd", check=True)
+            host.wait_port(22)
         key = self.a.run("mkdir -p -m 700 ~/.ssh && cd ~/.ssh && rm -f id_ed25519 && "
                          "ssh-keygen -q -t ed25519 -N '' -f id_ed25519 && cat id_ed25519.pub", check=True).stdout
         self.b.run(f"mkdir -p -m 700 ~/.ssh && echo '{key.strip()}' >~/.ssh/authorized_keys", check=True)

@@ -14,8 +14,9 @@ class Smc(VmTestCase):
 
     def setUp(self):
         for host in self.cluster:
-            if host.run(["modprobe", "-a", "smc", "smc_diag"]).status:
+            if host.run(["modinfo", "smc"]).status:
                 self.skipTest("this kernel has no SMC")
+            host.run(["modprobe", "-a", "smc", "smc_diag"], check=True)
             self.addCleanup(host.wait_for, "modprobe -r smc_diag smc", timeout=30 * self.slow)
 
     def smc(self, host, *words):
@@ -31,6 +32,7 @@ class Smc(VmTestCase):
     def echo(self):
         """Let bytes go to and fro; return what carried them."""
         one = self.a.spawn(["python3", SCRIPT, "serve", self.a.ipv4, PORT])
+        self.addCleanup(one.kill)
         self.a.wait_port(PORT)
         two = self.b.spawn(["python3", SCRIPT, "ask", self.a.ipv4, PORT, CHUNKS])
         said = self.together(two, one, timeout=60 * self.slow)[0].stdout

@@ -4,6 +4,9 @@
  * have no function for them.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,6 +33,7 @@ struct placing {
 	struct rings rings;
 	struct buf *remote;
 	struct ibv_device_attr_ex dev;
+	bool stop;
 };
 
 static struct placing *open_pair(int qp_access)
@@ -267,6 +271,7 @@ TEST_EACH(bad_flush, bad_flushes)
 /* Made of an NVDIMM; see test_verbs.py. */
 #define DAX "/dev/dax0.0"
 #define DAX_BYTES (16u << 20)
+#define DAX_PAGES (DAX_BYTES / 4096)
 
 static struct placing *open_persistent(int qp_access, int mr_access)
 {
@@ -352,16 +357,35 @@ TEST_EACH(persistent_bad, bad_persistent)
 	placing_teardown(p);
 }
 
+static void start_flush_region(struct placing *p)
+{
+	struct wqe wqe = flush_wqe(0, 0, p->remote->mr->rkey, PERSISTENT,
+				   REGION);
+
+	ring_put(&p->rings.sq, &wqe, sizeof(wqe));
+	CHECK_RC(doorbell(&p->pair->a));
+}
+
+/* Pages that the kernel has written back, by Python's probe. */
+static long write_backs(void)
+{
+	FILE *f = fopen("/sys/kernel/tracing/kprobe_profile", "re");
+	long hits = -1;
+
+	CHECK_ERRNO(f);
+	if (fscanf(f, " written_back %ld", &hits) != 1)
+		FAIL("nobody counts what is written back");
+	fclose(f);
+	return hits;
+}
+
 /* All of the region is on its way to memory; it waits for that, and goes. */
 TEST(persistent_region_goes)
 {
 	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
-	struct wqe wqe = flush_wqe(0, 0, p->remote->mr->rkey, PERSISTENT,
-				   REGION);
 	struct ibv_wc wc;
 
-	ring_put(&p->rings.sq, &wqe, sizeof(wqe));
-	CHECK_RC(doorbell(&p->pair->a));
+	start_flush_region(p);
 	CHECK_RC(ibv_dereg_mr(p->remote->mr));
 	p->remote->mr = NULL;
 	wc = wc_wait(p->pair->a.scq);
@@ -373,11 +397,65 @@ TEST(persistent_region_goes)
 TEST(persistent_qp_goes)
 {
 	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
-	struct wqe wqe = flush_wqe(0, 0, p->remote->mr->rkey, PERSISTENT,
-				   REGION);
 
-	ring_put(&p->rings.sq, &wqe, sizeof(wqe));
-	CHECK_RC(doorbell(&p->pair->a));
+	start_flush_region(p);
+	CHECK_RC(ibv_destroy_qp(p->pair->b.qp));
+	p->pair->b.qp = NULL;
+	placing_teardown(p);
+}
+
+/* What was asked for before a reset is no answer to the same afterwards. */
+TEST(persistent_after_reset)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	long before = write_backs();
+
+	start_flush_region(p);
+	while (write_backs() == before)
+		sched_yield();
+	pair_reconnect(p->pair);
+	while (write_backs() < before + DAX_PAGES)
+		sched_yield();
+	CHECK_EQ(flush(p, 0, 0, p->remote->mr->rkey, PERSISTENT, REGION),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(write_backs(), before + 2 * DAX_PAGES);
+	placing_teardown(p);
+}
+
+static void *change_rights(void *arg)
+{
+	struct placing *p = arg;
+
+	while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED))
+		CHECK_RC(call_rereg_mr(p->remote->mr,
+				       IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL,
+				       0, MR_PERSIST));
+	return NULL;
+}
+
+/* Either the region is not there for a moment, or all of it is written back. */
+TEST_LIMIT(persistent_changes, 120)
+{
+	struct placing *p = open_persistent(QP_PERSIST, MR_PERSIST);
+	uint32_t rkey = p->remote->mr->rkey;
+	pthread_t thread;
+	int i;
+
+	CHECK_RC(pthread_create(&thread, NULL, change_rights, p));
+	for (i = 0; i < 30; i++) {
+		long before = write_backs();
+		enum ibv_wc_status status = flush(p, 0, 0, rkey, PERSISTENT,
+						  REGION);
+
+		if (status == IBV_WC_SUCCESS) {
+			CHECK(write_backs() >= before + DAX_PAGES);
+			continue;
+		}
+		CHECK_EQ(status, IBV_WC_REM_ACCESS_ERR);
+		pair_reconnect(p->pair);
+	}
+	p->stop = true;
+	CHECK_RC(pthread_join(thread, NULL));
 	placing_teardown(p);
 }
 

@@ -63,7 +63,17 @@ class Persistent(VmTestCase):
     def test_refused(self):
         self.assertEqual(self.written_back("persistent_bad/*"), 0)
 
-    def test_rest(self):
-        """Changed rights; the region or the QP goes meanwhile."""
-        self.written_back("persistent_by_rereg")
+    def test_changed_rights(self):
+        self.assertEqual(self.written_back("persistent_by_rereg"), 16 << 20)
+
+    def test_reset(self):
+        """What the QP asked for before the reset is no answer to what it asks for after it."""
+        self.assertEqual(self.written_back("persistent_after_reset"), 2 * (16 << 20))
+
+    def test_goes(self):
+        """The region or the QP, meanwhile."""
         self.written_back("persistent_*_goes")
+
+    def test_changes(self):
+        """The region, all the time: rereg is not held up, and no FLUSH succeeds for nothing."""
+        self.written_back("persistent_changes")
