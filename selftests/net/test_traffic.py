@@ -180,8 +180,12 @@ class BadNetwork(VmTestCase):
         self.matrix("-n", 3000, "-S", 77)
 
     def test_tiny_queue(self):
-        """A queue of two packets refuses most of a burst: they go later, and no retry is counted."""
-        self.qdisc("pfifo limit 2", both=False)
+        """A queue of two packets refuses most of a burst: they go later, and no retry is counted.
+
+        What a fast NIC takes at once never stands in it, so that there is a slow one before the NIC.
+        """
+        self.qdisc("handle 1: tbf rate 100mbit burst 10000 limit 100000", both=False)
+        script(self.a, "tc qdisc replace dev eth0 parent 1:1 pfifo limit 2")
         self.slow_queue()
 
     def test_token_bucket(self):
