@@ -107,6 +107,13 @@ struct rxng_mr *rxng_mr_find(struct rxng_dev *dev, u32 key)
 	return mr;
 }
 
+static bool covers(const struct rxng_mr *mr, u64 iova, u64 len)
+{
+	u64 offset = iova - mr->iova;
+
+	return offset <= mr->length && len <= mr->length - offset;
+}
+
 /*
  * @ibqp: QP on whose peer's behalf this is, NULL for an access of our own, for
  * which windows do not exist (10.6.7).
@@ -115,8 +122,6 @@ static int check(const struct rxng_mr *mr, const struct ib_pd *pd,
 		 const struct ib_qp *ibqp, u32 key, u64 iova, u64 len,
 		 u32 access)
 {
-	u64 offset = iova - mr->iova;
-
 	if (smp_load_acquire(&mr->state) != RXNG_MR_VALID || mr->key != key)
 		return -ENOENT;
 	if (mr->mw && !ibqp)
@@ -125,9 +130,7 @@ static int check(const struct rxng_mr *mr, const struct ib_pd *pd,
 		return -EPERM;
 	if ((mr->access & access) != access)
 		return -EACCES;
-	if (offset > mr->length || len > mr->length - offset)
-		return -ERANGE;
-	return 0;
+	return covers(mr, iova, len) ? 0 : -ERANGE;
 }
 
 static struct rxng_mr *get(struct rxng_dev *dev, const struct ib_pd *pd,
@@ -1141,9 +1144,9 @@ int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote)
  * Work on a region that takes long.
  */
 
-static bool may_be_kept(const struct rxng_mr *mr)
+static bool may_be_kept(const struct rxng_mr *mr, u32 key)
 {
-	return READ_ONCE(mr->state) == RXNG_MR_VALID &&
+	return READ_ONCE(mr->state) == RXNG_MR_VALID && mr->key == key &&
 	       (mr->map.odp || mr->access & RXNG_ACCESS_FLUSH_PERSISTENT);
 }
 
@@ -1158,7 +1161,7 @@ static struct rxng_mr *get_to_keep(struct rxng_dev *dev, u32 key)
 
 	local_bh_disable();
 	mr = rxng_mr_find(dev, key);
-	if (mr && !may_be_kept(mr)) {
+	if (mr && !may_be_kept(mr, key)) {
 		rxng_mr_put(mr);
 		mr = NULL;
 	}
@@ -1182,15 +1185,12 @@ int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
 		    enum rxng_odp_want want)
 {
 	struct rxng_mr *mr = get_to_keep(dev, key);
-	u64 offset;
 	int err = 0;
 
 	if (!mr)
 		return 0;
-	offset = iova - mr->iova;
-	if (mr->map.odp && mr->key == key && offset <= mr->length &&
-	    len <= mr->length - offset)
-		err = rxng_odp_page_in(mr->map.odp, offset, len, want);
+	if (mr->map.odp && covers(mr, iova, len))
+		err = rxng_odp_page_in(mr->map.odp, iova - mr->iova, len, want);
 	rxng_mr_put(mr);
 	return err;
 }
@@ -1224,7 +1224,6 @@ int rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len)
 {
 	struct rxng_mr *mr = get_to_keep(dev, key);
 	int err = -ENOENT;
-	u64 offset;
 
 	if (!mr)
 		return err;
@@ -1232,9 +1231,7 @@ int rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len)
 		iova = mr->iova;
 		len = mr->length;
 	}
-	offset = iova - mr->iova;
-	if (!mr->map.odp && mr->key == key && offset <= mr->length &&
-	    len <= mr->length - offset) {
+	if (!mr->map.odp && covers(mr, iova, len)) {
 		write_back(mr, iova, len);
 		err = 0;
 	}
