@@ -39,6 +39,25 @@ void use_memory(struct world *w, void *at, uint64_t addr, uint32_t rkey)
 	CHECK(!memcmp(at, w->local->mem, 64));
 }
 
+int create_qp(struct world *w)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = w->pair->a.scq,
+		.recv_cq = w->pair->a.rcq,
+		.srq = w->srq,
+		.cap = {
+			.max_send_wr = w->verb->size,
+			.max_recv_wr = w->verb->size,
+			.max_send_sge = 4,
+			.max_recv_sge = 4,
+		},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	w->qp = ibv_create_qp(w->host->pd, &attr);
+	return got(w->qp);
+}
+
 static void check_and_undo(struct world *w)
 {
 	if (w->verb->check)

@@ -74,4 +74,7 @@ void free_memory(struct world *w);
 /* A WRITE arrives at the address. */
 void use_memory(struct world *w, void *at, uint64_t addr, uint32_t rkey);
 
+/* The verb: a QP with queues of the verb's size, and of w->srq if there is one. */
+int create_qp(struct world *w);
+
 #endif

@@ -102,20 +102,6 @@ static int query_srq(struct world *w)
 	return ibv_query_srq(w->srq, &attr);
 }
 
-static int create_qp(struct world *w)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = w->pair->a.scq,
-		.recv_cq = w->pair->a.rcq,
-		.srq = w->srq,
-		.cap = { .max_send_wr = 10, .max_send_sge = 4 },
-		.qp_type = IBV_QPT_RC,
-	};
-
-	w->qp = ibv_create_qp(w->host->pd, &attr);
-	return got(w->qp);
-}
-
 static void undo_qp(struct world *w)
 {
 	CHECK_RC(ibv_destroy_qp(w->qp));

@@ -224,24 +224,6 @@ static int arm_cq(struct world *w)
 
 /* ---- queue pairs ------------------------------------------------------- */
 
-static int create_qp(struct world *w)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = w->pair->a.scq,
-		.recv_cq = w->pair->a.rcq,
-		.cap = {
-			.max_send_wr = w->verb->size,
-			.max_recv_wr = w->verb->size,
-			.max_send_sge = 4,
-			.max_recv_sge = 4,
-		},
-		.qp_type = IBV_QPT_RC,
-	};
-
-	w->qp = ibv_create_qp(w->host->pd, &attr);
-	return got(w->qp);
-}
-
 static int destroy_qp(struct world *w)
 {
 	return ibv_destroy_qp(w->qp);
