@@ -22,6 +22,7 @@ void rxng_qp_error(struct rxng_qp *qp)
 {
 	lockdep_assert_held(&qp->lock);
 	rxng_qp_set_state(qp, IB_QPS_ERR);
+	qp->req.draining = false;
 	qp->req.deadline = 0;
 	qp->req.rnr_until = 0;
 	qp->resp.nak_at = 0;
@@ -46,6 +47,7 @@ void rxng_qp_send_error(struct rxng_qp *qp)
 {
 	lockdep_assert_held(&qp->lock);
 	rxng_qp_set_state(qp, IB_QPS_SQE);
+	qp->req.draining = false;
 	set_bit(RXNG_WAKE_WORK, &qp->wake);
 }
 

@@ -139,7 +139,7 @@ static void sent(struct rxng_qp *qp, int n, u64 now)
 	rxng_req_sent(&qp->req, n, now);
 }
 
-/* Returns whether all of it left. */
+/* Returns whether the turn may go on: with the rest, if not all of it left. */
 static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 {
 	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
@@ -159,7 +159,7 @@ static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 		return true;
 	}
 	sent(qp, n, now);
-	return n == burst->npkts;
+	return n;
 }
 
 /*

@@ -574,34 +574,38 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 	return true;
 }
 
-static struct sk_buff *find_asked_again(struct rxng_qp *qp)
+/* Move the requests that ask for the READ again from the inbox to a list. */
+static void find_asked_again(struct rxng_qp *qp, struct sk_buff_head *list)
 {
 	const struct rxng_reply *reply = &qp->reply;
-	struct sk_buff *skb, *found = NULL;
+	struct sk_buff *skb, *next;
 
 	spin_lock(&qp->inbox_lock);
-	skb_queue_walk(&qp->requests, skb)
-		if (rxng_resp_asks_again(&reply->res, reply->next,
-					 rxng_skb_pkt(skb)))
-			found = skb;
-	if (found)
-		__skb_unlink(found, &qp->requests);
+	skb_queue_walk_safe(&qp->requests, skb, next) {
+		if (!rxng_resp_asks_again(&reply->res, reply->next,
+					  rxng_skb_pkt(skb)))
+			continue;
+		__skb_unlink(skb, &qp->requests);
+		__skb_queue_tail(list, skb);
+	}
 	spin_unlock(&qp->inbox_lock);
-	return found;
 }
 
 /* The newest wish counts; a long READ would go on for nothing. */
 static void take_asked_again(struct rxng_qp *qp, u64 now)
 {
+	struct sk_buff_head list;
 	struct sk_buff *skb;
 
 	if (!qp->reply.active || qp->attr.qp_state == IB_QPS_ERR)
 		return;
-	skb = find_asked_again(qp);
-	if (!skb)
-		return;
-	request(qp, skb, now);
-	rxng_skb_done(skb);
+	__skb_queue_head_init(&list);
+	find_asked_again(qp, &list);
+	while ((skb = __skb_dequeue(&list))) {
+		if (skb_queue_empty(&list))
+			request(qp, skb, now);
+		rxng_skb_done(skb);
+	}
 }
 
 /**

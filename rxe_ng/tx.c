@@ -147,12 +147,10 @@ static int send_packets(struct rxng_qp *qp, const struct rxng_path *path,
 			break;
 		rxng_pkt_slice(burst, i, qp->req.mtu, &pkt);
 		ret = send_packet(qp, path, dst, &pkt, payload, now);
-		/* Pages of the rest are missing: that is found again. */
-		if (ret == -EAGAIN && i)
-			break;
-		if (ret < 0)
+		/* What left counts; the next burst finds what is wrong again. */
+		if (ret < 0 && !i)
 			return ret;
-		if (!ret)
+		if (ret <= 0)
 			break;
 	}
 	return i;

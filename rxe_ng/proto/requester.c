@@ -436,7 +436,8 @@ void rxng_req_fail(struct rxng_req *r, struct rxng_swqe *wqe,
  * @r: requester
  *
  * Return: a request that has completed, or whose state is RXNG_SWQE_FAILED;
- * rxng_req_retire() takes it out. NULL while the oldest is under way.
+ * rxng_req_retire() takes it out. NULL while the oldest is under way, or is
+ * held since it was not started (SQD).
  */
 struct rxng_swqe *rxng_req_retirable(struct rxng_req *r)
 {
@@ -444,9 +445,9 @@ struct rxng_swqe *rxng_req_retirable(struct rxng_req *r)
 
 	if (r->head != r->una_idx)
 		return wqe;
-	if (r->head != r->tail && wqe->state == RXNG_SWQE_FAILED)
-		return wqe;
-	return NULL;
+	if (r->head == r->tail || (r->draining && r->head == r->started))
+		return NULL;
+	return wqe->state == RXNG_SWQE_FAILED ? wqe : NULL;
 }
 
 /**

@@ -78,13 +78,13 @@ static enum rxng_resp_verdict duplicate(struct rxng_resp *r,
 	*res = find_resource(r, pkt);
 	if (!*res)
 		return RXNG_RESP_DROP;
-	if (pkt->kind == RXNG_KIND_ATOMIC)
-		return RXNG_RESP_ATOMIC_AGAIN;
-	if (pkt->kind != RXNG_KIND_READ)
-		return RXNG_RESP_READ_AGAIN;
-	if (!(r->allow & RXNG_ALLOW_READ))
+	if (pkt->kind == RXNG_KIND_READ && (!(r->allow & RXNG_ALLOW_READ) ||
+					    !same_read(r, *res, pkt)))
 		return RXNG_RESP_DROP;
-	return same_read(r, *res, pkt) ? RXNG_RESP_READ_AGAIN : RXNG_RESP_DROP;
+	/* The peer has gone back: a gap behind it needs no other NAK. */
+	r->nak_at = 0;
+	return pkt->kind == RXNG_KIND_ATOMIC ? RXNG_RESP_ATOMIC_AGAIN :
+					       RXNG_RESP_READ_AGAIN;
 }
 
 /*

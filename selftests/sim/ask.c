@@ -103,6 +103,19 @@ static void local_operation(struct end *e)
 		rxng_req_local_done(&e->req);
 }
 
+/*
+ * Packets of a burst that leave before its bad key is met: none on one host,
+ * where a burst goes in one piece.
+ */
+static u32 before_trouble(struct world *w, const struct work *work,
+			  const struct rxng_pkt *pkt, u32 offset)
+{
+	u32 good = work->trouble_at > offset ?
+			   (work->trouble_at - offset) / w->plan.mtu : 0;
+
+	return rnd(w, 2) ? min(good, pkt->npkts - 1) : 0;
+}
+
 static void send_burst(struct end *e, const struct rxng_pkt *pkt)
 {
 	struct world *w = e->w;
@@ -118,12 +131,15 @@ static void send_burst(struct end *e, const struct rxng_pkt *pkt)
 		       "AB"[e->me], offset, pkt->payload_len, work->length);
 	if (work->trouble == TROUBLE_BAD_LKEY &&
 	    offset + pkt->payload_len >= work->trouble_at) {
-		trace(w, e->me, "bad local key");
-		rxng_req_fail(&e->req, rxng_req_wqe(&e->req, e->req.cur),
-			      RXNG_WC_LOC_PROT_ERR);
-		return;
-	}
-	if (chance(w, e->plan->congestion)) {
+		n = before_trouble(w, work, pkt, offset);
+		trace(w, e->me, "bad local key behind %u packets", n);
+		if (!n) {
+			rxng_req_fail(&e->req,
+				      rxng_req_wqe(&e->req, e->req.cur),
+				      RXNG_WC_LOC_PROT_ERR);
+			return;
+		}
+	} else if (chance(w, e->plan->congestion)) {
 		n = rnd(w, pkt->npkts);
 		e->congested_until = w->now + 1 + rnd(w, 50 * US);
 		totals.congested++;

@@ -968,6 +968,35 @@ REQUEST(rxng_req_retirable__stale_slot)
 	CHECK(!rxng_req_retirable(&bench->r));
 }
 
+/* In SQD what was posted is held, also what cannot be carried out. */
+REQUEST(rxng_req_retirable__held_while_draining)
+{
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x100, 1);
+	POST(SEND, 1, 0);
+	bench->ring[bench->r.cur & bench->r.mask].state = RXNG_SWQE_FAILED;
+	bench->ring[bench->r.cur & bench->r.mask].status = RXNG_WC_LOC_LEN_ERR;
+	bench->r.draining = true;
+	GIVES(ack(bench, 0x100), PROGRESS);
+	SUCCEEDED(1);
+	IDLE();
+	FAILED(0);
+	CHECK(rxng_req_drained(&bench->r));
+	bench->r.draining = false;
+	FAILED(RXNG_WC_LOC_LEN_ERR);
+}
+
+/* One that was under way is no longer held. */
+REQUEST(rxng_req_retirable__started_before_draining)
+{
+	POST(SEND, 1, 0);
+	SENDS(SEND, 0x100, 1);
+	bench->r.draining = true;
+	rxng_req_fail(&bench->r, rxng_req_wqe(&bench->r, bench->r.head),
+		      RXNG_WC_RETRY_EXC_ERR);
+	FAILED(RXNG_WC_RETRY_EXC_ERR);
+}
+
 REQUEST(rxng_req_drained__started_only)
 {
 	CHECK(rxng_req_drained(&bench->r));

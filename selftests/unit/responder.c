@@ -207,6 +207,17 @@ RESPONSE(rxng_resp_timeout__gap_ended)
 	CHECK(!rxng_resp_timeout(&judge->r, ~0ull));
 }
 
+/* The peer asks for a READ again: it has gone back, whatever told it to. */
+RESPONSE(rxng_resp_timeout__gone_back)
+{
+	JUDGE(read_at(judge, 0x100, VA, 1000), EXECUTE);
+	done(judge, 0);
+	SEND_ONLY(0x106, NAK_PSN);
+	rxng_resp_nak_sent(&judge->r, 0, 0);
+	JUDGE(read_at(judge, 0x101, VA + MTU, 1000 - MTU), READ_AGAIN);
+	CHECK(!rxng_resp_timeout(&judge->r, ~0ull));
+}
+
 /* The missing packet came and met no receive: the peer was told that. */
 RESPONSE(rxng_resp_timeout__not_ready_since)
 {
