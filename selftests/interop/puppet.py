@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Ends of reliable connections in a guest that do what a test tells them (``rc_puppet.c``)."""
+"""Ends of connections, or of datagrams, in a guest that do what a test tells them (``rc_puppet.c``)."""
 
 from rxe_vm import Failed
 
@@ -24,8 +24,8 @@ class Refused(Failed):
 class Puppet:
     """A process with up to 64 ends, numbered by ``q``.
 
-    The numbers of what an end told about itself are in ``ends[q]``: qpn, psn, mtu, rkey, va, size
-    and gid.
+    The numbers of what an end told about itself are in ``ends[q]``: qpn, psn, mtu, rkey, va, size,
+    gid and cqe.
     """
 
     def __init__(self, test, host, netns=None):
@@ -59,12 +59,15 @@ class Puppet:
         return self.answer()
 
     def open(self, q=0, **arguments):
-        """Open a device (dev=, gid=) and make a QP with its memory; return what it is."""
+        """Open a device (dev=, gid=) and make a QP (type= rc, uc or ud) with its memory; return what it is."""
         self.ends[q] = self.do("open", q=q, **arguments)
         return self.ends[q]
 
     def connect(self, peer, q=0):
-        """Connect an end to a peer: a dict with qpn, psn, gid and perhaps mtu, rkey, va."""
+        """Connect an end to a peer: a dict with qpn, psn, gid and perhaps mtu, rkey, va.
+
+        An end of datagrams may be connected to another peer, also to a group, later.
+        """
         wanted = {name: peer[name] for name in ("qpn", "psn", "gid", "mtu", "rkey", "va") if name in peer}
         self.do("connect", q=q, **wanted)
 

@@ -23,6 +23,7 @@
 #define ACCESS_FLUSH_GLOBAL (1 << 8)
 
 const struct rc_conf rc_conf_default = {
+	.type = IBV_QPT_RC,
 	.gid = -1,
 	.timeout = 14,
 	.retry = 7,
@@ -31,6 +32,7 @@ const struct rc_conf rc_conf_default = {
 	.rd_atomic = 8,
 	.hop_limit = 64,
 	.psn = -1,
+	.qkey = 0x11111111,
 };
 
 void die(const char *fmt, ...)
@@ -122,12 +124,29 @@ static int access_rights(const struct rc *rc)
 	return ACCESS | (rc->send_ops & RC_WITH_FLUSH ? ACCESS_FLUSH_GLOBAL : 0);
 }
 
+static void to_init(struct rc *rc)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = rc->conf.qkey,
+		.qp_access_flags = rc->conf.type == IBV_QPT_RC ?
+				   access_rights(rc) : IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	errno = ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+			      IBV_QP_PORT | (rc->conf.type == IBV_QPT_UD ?
+					     IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	if (errno)
+		die("ibv_modify_qp to INIT: %m");
+}
+
 static void make_qp(struct rc *rc)
 {
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = rc->cq,
 		.recv_cq = rc->cq,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = rc->conf.type,
 		.cap = {
 			.max_send_wr = rc->conf.depth,
 			.max_recv_wr = rc->conf.depth,
@@ -138,11 +157,6 @@ static void make_qp(struct rc *rc)
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = rc->pd,
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = access_rights(rc),
-	};
 
 	if (rc->send_ops) {
 		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -151,10 +165,7 @@ static void make_qp(struct rc *rc)
 	rc->qp = ibv_create_qp_ex(rc->ctx, &init);
 	if (!rc->qp)
 		die("ibv_create_qp_ex: %m");
-	errno = ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-			      IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (errno)
-		die("ibv_modify_qp to INIT: %m");
+	to_init(rc);
 }
 
 void rc_open(struct rc *rc, const struct rc_conf *conf, size_t size)
@@ -176,14 +187,16 @@ void rc_open(struct rc *rc, const struct rc_conf *conf, size_t size)
 	rc->channel = ibv_create_comp_channel(rc->ctx);
 	if (!rc->channel)
 		die("ibv_create_comp_channel: %m");
-	rc->cq = ibv_create_cq(rc->ctx, 2 * conf->depth, NULL, rc->channel, 0);
+	rc->cq = ibv_create_cq(rc->ctx, conf->cqe ?: 2 * conf->depth, NULL,
+			       rc->channel, 0);
 	if (!rc->cq)
 		die("ibv_create_cq: %m");
 	rc->size = size;
 	if (posix_memalign((void **)&rc->mem, 4096, size))
 		die("no memory");
 	memset(rc->mem, 0, size);
-	rc->send_ops = find_send_ops(rc->ctx);
+	if (conf->type == IBV_QPT_RC)
+		rc->send_ops = find_send_ops(rc->ctx);
 	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, access_rights(rc));
 	if (!rc->mr)
 		die("ibv_reg_mr: %m");
@@ -202,6 +215,8 @@ void rc_close(struct rc *rc)
 {
 	if (rc->qp && ibv_destroy_qp(rc->qp))
 		die("ibv_destroy_qp: %m");
+	if (rc->ah && ibv_destroy_ah(rc->ah))
+		die("ibv_destroy_ah: %m");
 	if (ibv_dereg_mr(rc->mr))
 		die("ibv_dereg_mr: %m");
 	if (ibv_destroy_cq(rc->cq))
@@ -220,8 +235,28 @@ uint32_t rc_mtu(const struct rc *rc, const struct rc_addr *peer)
 	return peer->mtu < rc->self.mtu ? peer->mtu : rc->self.mtu;
 }
 
+/* The QP itself knows no peer; for another one it stays as it is. */
+static int address(struct rc *rc, struct ibv_qp_attr *attr)
+{
+	struct ibv_ah *old = rc->ah;
+	int err;
+
+	rc->ah = ibv_create_ah(rc->pd, &attr->ah_attr);
+	if (!rc->ah)
+		die("ibv_create_ah: %m");
+	if (old)
+		return ibv_destroy_ah(old);
+	err = ibv_modify_qp(rc->qp, attr, IBV_QP_STATE);
+	if (err)
+		return err;
+	attr->qp_state = IBV_QPS_RTS;
+	attr->sq_psn = rc->self.psn;
+	return ibv_modify_qp(rc->qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
 int rc_connect(struct rc *rc, const struct rc_addr *peer)
 {
+	bool reliable = rc->conf.type == IBV_QPT_RC;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = mtu_enum(rc_mtu(rc, peer)),
@@ -244,9 +279,12 @@ int rc_connect(struct rc *rc, const struct rc_addr *peer)
 	int err;
 
 	rc->peer = *peer;
+	if (rc->conf.type == IBV_QPT_UD)
+		return address(rc, &attr);
 	err = ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
 			    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			    (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC |
+					IBV_QP_MIN_RNR_TIMER : 0));
 	if (err)
 		return err;
 	attr.qp_state = IBV_QPS_RTS;
@@ -255,9 +293,10 @@ int rc_connect(struct rc *rc, const struct rc_addr *peer)
 	attr.rnr_retry = rc->conf.rnr;
 	attr.sq_psn = rc->self.psn;
 	attr.max_rd_atomic = rc->conf.rd_atomic;
-	return ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN |
+			     (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					 IBV_QP_RNR_RETRY |
+					 IBV_QP_MAX_QP_RD_ATOMIC : 0));
 }
 
 enum ibv_qp_state rc_state(struct rc *rc)

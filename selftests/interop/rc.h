@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * One end of a reliable connection, for programs that run on two hosts. All
- * functions end the program with a message when something is wrong, except
+ * One end of a connection, or of datagrams, for programs that run on two hosts.
+ * All functions end the program with a message when something is wrong, except
  * those that return int, which give the error number of the verb.
  */
 #ifndef RC_H
@@ -25,14 +25,17 @@
 #define RC_PATIENCE_MS 120000
 
 struct rc_conf {
+	enum ibv_qp_type type;
 	const char *dev;	/* NULL: the first one */
 	int gid;		/* index; -1: the first of RoCEv2 */
 	int mtu;		/* bytes; 0: the port's */
 	int timeout, retry, rnr;
 	int depth;		/* of each queue */
+	int cqe;		/* of their CQ; 0: as many as both queues hold */
 	int rd_atomic;
 	int tclass, hop_limit, flow_label;
 	int psn;		/* our first; -1: any */
+	uint32_t qkey;		/* of datagrams */
 };
 
 extern const struct rc_conf rc_conf_default;
@@ -52,6 +55,7 @@ struct rc {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;	/* of both queues */
 	struct ibv_qp *qp;
+	struct ibv_ah *ah;	/* of datagrams: to the peer */
 	uint64_t send_ops;	/* IBV_QP_EX_WITH_*: beyond ibv_post_send() */
 	struct ibv_mr *mr;
 	uint8_t *mem;
@@ -67,7 +71,7 @@ void rc_close(struct rc *rc);
 
 /* What both ends carry. */
 uint32_t rc_mtu(const struct rc *rc, const struct rc_addr *peer);
-/* Of a QP in INIT: through RTR to RTS. */
+/* Of a QP in INIT: through RTR to RTS. Datagrams may change their peer later. */
 int rc_connect(struct rc *rc, const struct rc_addr *peer);
 enum ibv_qp_state rc_state(struct rc *rc);
 

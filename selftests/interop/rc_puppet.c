@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Ends of reliable connections that do what they are told. Each line of the
- * standard input is a command with arguments NAME=VALUE, each line of the
- * standard output an answer: "ok NAME=VALUE...", or "err ERRNO TEXT".
+ * Ends of connections, or of datagrams, that do what they are told. Each line
+ * of the standard input is a command with arguments NAME=VALUE, each line of
+ * the standard output an answer: "ok NAME=VALUE...", or "err ERRNO TEXT".
  * selftests/interop/puppet.py speaks it. q=N says which of the ends is meant.
  */
 #include <arpa/inet.h>
@@ -66,6 +66,19 @@ static void *place(void)
 	return end->mem + off;
 }
 
+static enum ibv_qp_type qp_type(void)
+{
+	const char *name = text("type", "rc");
+
+	if (!strcmp(name, "uc"))
+		return IBV_QPT_UC;
+	if (!strcmp(name, "ud"))
+		return IBV_QPT_UD;
+	if (strcmp(name, "rc"))
+		die("type=%s is none of rc, uc, ud", name);
+	return IBV_QPT_RC;
+}
+
 static void do_open(void)
 {
 	struct rc_conf conf = rc_conf_default;
@@ -74,6 +87,7 @@ static void do_open(void)
 
 	if (ends[q])
 		die("end %lld is open", q);
+	conf.type = qp_type();
 	conf.dev = text("dev", NULL);
 	conf.gid = number("gid", conf.gid);
 	conf.mtu = number("mtu", 0);
@@ -81,6 +95,8 @@ static void do_open(void)
 	conf.retry = number("retry", conf.retry);
 	conf.rnr = number("rnr", conf.rnr);
 	conf.depth = number("depth", conf.depth);
+	conf.cqe = number("cqe", 0);
+	conf.qkey = number("qkey", conf.qkey);
 	conf.rd_atomic = number("rd", conf.rd_atomic);
 	conf.tclass = number("tclass", 0);
 	conf.hop_limit = number("hop", conf.hop_limit);
@@ -90,9 +106,18 @@ static void do_open(void)
 	rc_open(end, &conf, number("size", 1 << 20));
 	fcntl(end->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	rc_gid_print(&end->self.gid, gid, sizeof(gid));
-	printf("ok qpn=%u psn=%u mtu=%u rkey=%u va=%llu size=%zu gid=%s\n",
+	printf("ok qpn=%u psn=%u mtu=%u rkey=%u va=%llu size=%zu gid=%s cqe=%d\n",
 	       end->self.qpn, end->self.psn, end->self.mtu, end->self.rkey,
-	       (unsigned long long)end->self.va, end->size, gid);
+	       (unsigned long long)end->self.va, end->size, gid, end->cq->cqe);
+}
+
+static union ibv_gid named_gid(void)
+{
+	union ibv_gid gid;
+
+	if (inet_pton(AF_INET6, text("gid", ""), &gid) != 1)
+		die("gid=%s is no GID", text("gid", ""));
+	return gid;
 }
 
 static void do_connect(void)
@@ -104,11 +129,25 @@ static void do_connect(void)
 		.rkey = number("rkey", 0),
 		.va = number("va", 0),
 		.length = number("size", 0),
+		.gid = named_gid(),
 	};
 
-	if (inet_pton(AF_INET6, text("gid", ""), &peer.gid) != 1)
-		die("gid=%s is no GID", text("gid", ""));
 	answer(rc_connect(end, &peer));
+}
+
+/* Hear a multicast group: join gid= */
+static void do_join(void)
+{
+	union ibv_gid gid = named_gid();
+
+	answer(ibv_attach_mcast(end->qp, &gid, 0));
+}
+
+static void do_leave(void)
+{
+	union ibv_gid gid = named_gid();
+
+	answer(ibv_detach_mcast(end->qp, &gid, 0));
 }
 
 static enum ibv_wr_opcode opcode(void)
@@ -131,6 +170,29 @@ static enum ibv_wr_opcode opcode(void)
 	die("op=%s is no operation", name);
 }
 
+static void set_remote(struct ibv_send_wr *wr)
+{
+	uint64_t remote = number("va", end->peer.va) + number("roff", 0);
+	uint32_t rkey = number("rkey", end->peer.rkey);
+
+	if (end->ah) {
+		wr->wr.ud.ah = end->ah;
+		wr->wr.ud.remote_qpn = end->peer.qpn;
+		wr->wr.ud.remote_qkey = number("qkey", end->conf.qkey);
+	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = remote;
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.compare_add = number("add", 1);
+		wr->wr.atomic.swap = number("swap", 0);
+	} else {
+		wr->wr.rdma.remote_addr = remote;
+		wr->wr.rdma.rkey = rkey;
+	}
+	if (wr->opcode == IBV_WR_SEND_WITH_INV)
+		wr->invalidate_rkey = rkey;
+}
+
 /* post op= [n=] [id=] [len=] [off=] [roff=] [rkey=] [imm=] [signal=0] ... */
 static void do_post(void)
 {
@@ -149,22 +211,9 @@ static void do_post(void)
 			      (number("fence", 0) ? IBV_SEND_FENCE : 0),
 		.imm_data = htonl(number("imm", 0)),
 	};
-	uint64_t remote = number("va", end->peer.va) + number("roff", 0);
-	uint32_t rkey = number("rkey", end->peer.rkey);
 	int err = 0;
 
-	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = remote;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = number("add", 1);
-		wr.wr.atomic.swap = number("swap", 0);
-	} else {
-		wr.wr.rdma.remote_addr = remote;
-		wr.wr.rdma.rkey = rkey;
-	}
-	if (wr.opcode == IBV_WR_SEND_WITH_INV)
-		wr.invalidate_rkey = rkey;
+	set_remote(&wr);
 	while (n-- && !err) {
 		wr.wr_id = id++;
 		err = ibv_post_send(end->qp, &wr, &bad);
@@ -397,7 +446,7 @@ static const struct {
 	{ "pump", do_pump }, { "state", do_state }, { "modify", do_modify },
 	{ "event", do_event }, { "peek", do_peek }, { "poke", do_poke },
 	{ "same", do_same }, { "set", do_set }, { "destroy", do_destroy },
-	{ "close", do_close },
+	{ "close", do_close }, { "join", do_join }, { "leave", do_leave },
 };
 
 static void obey(void)
