@@ -197,7 +197,8 @@ void rc_open(struct rc *rc, const struct rc_conf *conf, size_t size)
 	memset(rc->mem, 0, size);
 	if (conf->type == IBV_QPT_RC)
 		rc->send_ops = find_send_ops(rc->ctx);
-	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, access_rights(rc));
+	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, access_rights(rc) |
+			    (conf->on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 	if (!rc->mr)
 		die("ibv_reg_mr: %m");
 	make_qp(rc);

@@ -36,6 +36,7 @@ struct rc_conf {
 	int tclass, hop_limit, flow_label;
 	int psn;		/* our first; -1: any */
 	uint32_t qkey;		/* of datagrams */
+	bool on_demand;		/* the memory: no page of it is pinned */
 };
 
 extern const struct rc_conf rc_conf_default;

@@ -97,6 +97,7 @@ static void do_open(void)
 	conf.depth = number("depth", conf.depth);
 	conf.cqe = number("cqe", 0);
 	conf.qkey = number("qkey", conf.qkey);
+	conf.on_demand = number("on_demand", 0);
 	conf.rd_atomic = number("rd", conf.rd_atomic);
 	conf.tclass = number("tclass", 0);
 	conf.hop_limit = number("hop", conf.hop_limit);
@@ -193,19 +194,23 @@ static void set_remote(struct ibv_send_wr *wr)
 		wr->invalidate_rkey = rkey;
 }
 
-/* post op= [n=] [id=] [len=] [off=] [roff=] [rkey=] [imm=] [signal=0] ... */
+/*
+ * post op= [n=] [id=] [len=] [off=] [roff=] [rkey=] [imm=] [signal=0] ...
+ * good=N: from the byte N on with a wrong local key
+ */
 static void do_post(void)
 {
 	long long n = number("n", 1), id = number("id", 0);
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)place(),
-		.length = number("len", 0),
-		.lkey = number("lkey", end->mr->lkey),
+	uint32_t length = number("len", 0), good = number("good", length);
+	uint32_t lkey = number("lkey", end->mr->lkey);
+	struct ibv_sge sge[] = {
+		{ (uintptr_t)place(), good, lkey },
+		{ (uintptr_t)place() + good, length - good, lkey ^ 0x5a5a00 },
 	};
 	struct ibv_send_wr *bad, wr = {
 		.opcode = opcode(),
-		.sg_list = &sge,
-		.num_sge = sge.length ? 1 : 0,
+		.sg_list = sge,
+		.num_sge = good < length ? 2 : !!length,
 		.send_flags = (number("signal", 1) ? IBV_SEND_SIGNALED : 0) |
 			      (number("solicited", 0) ? IBV_SEND_SOLICITED : 0) |
 			      (number("fence", 0) ? IBV_SEND_FENCE : 0),
