@@ -27,6 +27,6 @@ if str(REPO / "tools") not in sys.path:
     sys.path.insert(0, str(REPO / "tools"))
 
 from . import builds  # noqa: E402
-from .case import TestCase, VmTestCase, limit  # noqa: E402
+from .case import TestCase, VmTestCase, limit, only  # noqa: E402
 
-__all__ = ["BUILD", "REPO", "SELFTESTS", "TestCase", "VmTestCase", "builds", "limit"]
+__all__ = ["BUILD", "REPO", "SELFTESTS", "TestCase", "VmTestCase", "builds", "limit", "only"]

@@ -20,6 +20,16 @@ def limit(seconds):
     return mark
 
 
+def only(*names):
+    """Leave out the tests that a class inherits but for these: a decorator of the class."""
+    def mark(cls):
+        for name in unittest.defaultTestLoader.getTestCaseNames(cls):
+            if name not in names and name not in vars(cls):
+                setattr(cls, name, None)
+        return cls
+    return mark
+
+
 class TestCase(unittest.TestCase):
     """A test that runs on this machine.
 
@@ -33,7 +43,7 @@ class TestCase(unittest.TestCase):
     maxDiff = 4000
 
     def report(self, name, outcome, reason="", seconds=0.0):
-        """Report a result of its own below this test: "passed", "failed" or "skipped"."""
+        """Report a result of its own below this test: see ``Reports.add`` for the outcomes."""
         self._reports.part(self, name, outcome, reason, seconds)
         clock.again()
 

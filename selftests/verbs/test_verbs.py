@@ -33,6 +33,17 @@ def _add_tests():
 _add_tests()
 
 
+class Jumbo(VmTestCase):
+    """What the largest path MTUs need: a port that has them."""
+
+    hosts = 1
+    debug = True
+
+    def test_rc_ops(self):
+        self.a.run("ip link set eth0 mtu 4500", check=True)
+        self.run_program(self.a, "verbs", "rc_ops", "--dev", "rxe0", "*_mtu2048", "*mtu4096")
+
+
 class Persistent(VmTestCase):
     """FLUSH to persistence, of memory that a process maps of an NVDIMM."""
 

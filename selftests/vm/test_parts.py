@@ -2,6 +2,7 @@
 """The parts of rxe-vm that need no host: releases, bad use, frames, the switch."""
 
 import collections
+import io
 import os
 import pathlib
 import shutil
@@ -13,7 +14,7 @@ import tempfile
 from unittest import mock
 
 import perftest
-from runner import REPO, TestCase
+from runner import REPO, TestCase, report
 from rxe_vm import UsageError, cluster, frames, paths, release
 
 RXE_VM = REPO / "tools" / "rxe-vm"
@@ -23,6 +24,32 @@ def rxe_vm(*words, **options):
     """Run the tool and return what subprocess.run returns."""
     return subprocess.run([str(RXE_VM), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=100, check=False, **options)
+
+
+class SkipTest(TestCase):
+    """A test that leaves itself out has failed unless it may."""
+
+    def outcomes(self, name, outcome, reason, **options):
+        """Return what the runner makes of a result."""
+        reports = report.Reports(io.StringIO(), **options)
+        reports.add(name, "vm", outcome, reason)
+        return [each["outcome"] for each in reports.results]
+
+    def test_unknown(self):
+        self.assertEqual(self.outcomes("verbs.Verbs.test_mw[backports]/bind", "skipped", "no windows"), ["failed"])
+
+    def test_known(self):
+        known = "apps.Smc.test_echo[backports]", "skipped", "this kernel has no SMC"
+        self.assertEqual(self.outcomes(*known), ["skipped"])
+        self.assertEqual(self.outcomes(known[0], "skipped", "no two hosts"), ["failed"])
+        self.assertEqual(self.outcomes(known[0].replace("backports", "bookworm"), *known[1:]), ["failed"])
+
+    def test_left_out(self):
+        self.assertEqual(self.outcomes("verbs.Verbs.test_mw[backports]", "left out", "no time"), ["skipped"])
+
+    def test_driver_that_has_less(self):
+        self.assertEqual(self.outcomes("verbs.Verbs.test_mw[backports]/bind", "skipped", "no windows",
+                                       may_skip=True), ["skipped"])
 
 
 class ReleaseTest(TestCase):
