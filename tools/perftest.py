@@ -74,13 +74,14 @@ def figures(output):
 def run(program, server, client, options=(), *, port=PORT, timeout=120):
     """Run a program on both sides; return (the client's figures, the client's Result).
 
-    The client starts when the server listens. Raises what ``Command.wait`` raises.
+    The client starts when the server listens: on TCP, or with the option -R by the connection
+    manager. Raises what ``Command.wait`` raises.
     """
     options = [*options, "-p", port]
     one = server.host.spawn(server.words(program, options))
     two = None
     try:
-        wait_listening(server, one, port)
+        wait_listening(server, one, port, "-R" in options)
         two = client.host.spawn([*client.words(program, options), server.address])
         result = two.wait(timeout, check=True)
         one.wait(timeout, check=True)
@@ -91,13 +92,14 @@ def run(program, server, client, options=(), *, port=PORT, timeout=120):
     return figures(result.stdout), result
 
 
-def wait_listening(server, command, port, timeout=120):
+def wait_listening(server, command, port, by_cm=False, timeout=120):
     """Wait until the server, which runs as that command, listens; raise Failed if it ends before."""
     end = time.monotonic() + timeout
     enter = ["ip", "netns", "exec", server.netns] if server.netns else []
+    ask = ["rdma", "resource", "show", "cm_id"] if by_cm else ["ss", "-Hltn"]
     while True:
-        heard = server.host.run([*enter, "ss", "-Hltn", f"sport = :{port}"], timeout=timeout, check=True)
-        if heard.stdout.strip():
+        heard = server.host.run([*enter, *ask], timeout=timeout, check=True)
+        if re.search(rf"LISTEN .*:{port}\b", heard.stdout):
             return
         if not command.running:
             result = command.wait(check=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Programs that connect by the connection manager: rdma_cm over QP 1, both port spaces."""
 
-import wire
+from apps import wire
+from net.links import counters
 from runner import VmTestCase, limit
 
 GROUP = "239.1.2.3"
@@ -133,10 +134,18 @@ class Cm(VmTestCase):
     def test_riostream(self):
         self.stream("riostream", "-I", 10, "-C", 10, "-S", 4096, "-T", "v")
 
-    def test_link_down_while_connecting(self):
-        """A CM message that cannot be sent costs that connection only."""
+    def test_disconnect_while_down(self):
+        """A CM message that cannot be sent costs that connection only: QP 1 goes on."""
+        one = self.a.spawn(["rping", "-s", "-a", self.a.ipv4])
+        self.wait_listen(one)
+        two = self.b.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-v"])
+        two.wait_output("ping data", 60 * self.slow)
+        before = counters(self.b)["tx_no_route"]
         self.b.run("ip link set eth0 down", check=True)
-        self.b.run(["timeout", "5", "rping", "-c", "-a", self.a.ipv4, "-C", "1"])
+        two.kill(9)
+        self.b.wait_for("! rdma resource show cm_id | grep -q rping", timeout=60 * self.slow)
+        self.assertGreater(counters(self.b)["tx_no_route"], before, "no message was lost")
+        one.kill()
         wire.plug_in(self.b)
         self.gid(self.b)
         self.rping(self.a.ipv4, count=5)
@@ -145,9 +154,13 @@ class Cm(VmTestCase):
         """The carrier stays, and what is sent is lost: the CM asks again."""
         one = self.a.spawn(["rping", "-s", "-a", self.a.ipv4, "-C", "5", "-V"])
         self.wait_listen(one)
-        self.b.run("tc qdisc add dev eth0 root netem loss 100%", check=True)
+        # ARP does not go either.
+        mac = self.a.run("cat /sys/class/net/eth0/address", check=True).stdout.strip()
+        self.b.run(f"ip neigh replace {self.a.ipv4} lladdr {mac} dev eth0 nud permanent && "
+                   "tc qdisc add dev eth0 root netem loss 100%", check=True)
+        self.addCleanup(self.b.run, f"ip neigh del {self.a.ipv4} dev eth0")
         two = self.b.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-C", "5", "-V", "-v"])
-        self.b.wait_for("rdma resource show cm_id | grep -q -e CONNECT -e REQ -e RESOLVE -e QUERY",
-                        timeout=30 * self.slow)
+        self.b.wait_for("rdma resource show cm_id | grep -q CONNECT && tc -s qdisc show dev eth0 | "
+                        "grep -q 'dropped [1-9]'", timeout=60 * self.slow)
         self.b.run("tc qdisc del dev eth0 root", check=True)
         self.together(two, one, timeout=60 * self.slow)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Many messages, each of which arrives once, intact and in order, with one completion at each end."""
 
-import wire
+from apps import wire
 from runner import VmTestCase, limit
 
 PORT = 18600

@@ -25,11 +25,11 @@ class Mpi(VmTestCase):
         self.b.run(f"mkdir -p -m 700 ~/.ssh && echo '{key.strip()}' >~/.ssh/authorized_keys", check=True)
         self.a.run(["ssh", "-o", "StrictHostKeyChecking=accept-new", "host2", "true"], check=True)
 
-    def run_ranks(self, *options):
+    def run_ranks(self, *options, only=()):
         """Run the program on both hosts; what it exchanges has to go by the device."""
         before = counters(self.a)
         said = self.a.run(["mpirun", "--allow-run-as-root", "-np", 2, "--host", "host1,host2", *UCX, *options,
-                           self.program(self.a, "apps", "ranks")], timeout=240 * self.slow, check=True).stdout
+                           self.program(self.a, "apps", "ranks"), *only], timeout=240 * self.slow, check=True).stdout
         for rank in 0, 1:
             self.assertRegex(said, rf"rank {rank} checked \d+ bytes")
         after = counters(self.a)
@@ -42,6 +42,10 @@ class Mpi(VmTestCase):
 
     def test_default(self):
         self.run_ranks(*self.weak_fence())
+
+    def test_messages(self):
+        """Without the one-sided operations no setting is needed."""
+        self.run_ranks(only=["messages"])
 
     def test_ud(self):
         self.run_ranks("-x", "UCX_TLS=ud_verbs,self")

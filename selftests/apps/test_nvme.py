@@ -3,8 +3,8 @@
 
 import time
 
-import disk
-import wire
+from apps import disk, wire
+from net.links import mark_log, new_log
 from runner import VmTestCase
 
 NQN = "nqn.2026-01.test:disk"
@@ -35,6 +35,19 @@ cd / && modprobe -r nvmet-rdma nvmet
 true
 """
 
+# Writes past the page cache, other bytes each time, until it is told that it is enough.
+WRITER = """
+set -e
+rm -f /tmp/rounds /tmp/enough
+n=0
+while [ ! -e /tmp/enough ]; do
+    head -c 4000000 /dev/urandom >/tmp/data
+    dd if=/tmp/data of=/mnt/data bs=64k oflag=direct 2>/dev/null
+    n=$((n + 1)); echo $n >/tmp/rounds
+done
+sha256sum </tmp/data
+"""
+
 
 class Nvme(VmTestCase):
     """The second host puts a file system on the first one's disk."""
@@ -51,6 +64,10 @@ class Nvme(VmTestCase):
         self.a.run("set -e" + TARGET.format(config=CONFIG, nqn=NQN, address=address, family=family),
                    check=True)
         self.b.run(["modprobe", "nvme-rdma"], check=True)
+        self.attach(address, *options)
+
+    def attach(self, address, *options):
+        """Connect to the target, and wait until its disk is there."""
         self.b.run(["nvme", "connect", "-t", "rdma", "-a", address, "-s", "4420", "-n", NQN, *options],
                    check=True, timeout=60 * self.slow)
         self.b.wait_for("[ -b /dev/nvme0n1 ]", timeout=30 * self.slow)
@@ -77,11 +94,23 @@ class Nvme(VmTestCase):
         """After 12 s without a link it connects again by itself, and nothing is lost."""
         self.connect(self.a.ipv4, "ipv4", "--keep-alive-tmo=5", "--reconnect-delay=2", "--ctrl-loss-tmo=120")
         disk.make_data(self, "/dev/nvme0n1")
-        writer = self.b.spawn("head -c 40000000 /dev/urandom >/tmp/data; cp /tmp/data /mnt/data; sync; "
-                              "sha256sum </tmp/data")
-        self.b.wait_for("[ $(stat -c %s /mnt/data) -gt 0 ]", timeout=30 * self.slow)
+        mark = mark_log(self.b)
+        writer = self.b.spawn(WRITER)
+        self.b.wait_for("[ -s /tmp/rounds ]", timeout=60 * self.slow)
         self.b.run("ip link set eth0 down", check=True)
         time.sleep(12)
+        rounds = self.b.run(["cat", "/tmp/rounds"], check=True).stdout
         wire.plug_in(self.b)
-        wrote = writer.wait(180 * self.slow, check=True).stdout
+        self.b.wait_for(f"[ $(cat /tmp/rounds) -gt {rounds} ]", timeout=120 * self.slow)
+        self.b.run("touch /tmp/enough", check=True)
+        wrote = writer.wait(60 * self.slow, check=True).stdout
+        self.assertRegex("\n".join(new_log(self.b, mark)), "(?i)nvme nvme0: Successfully reconnected")
         self.assertEqual(wrote, disk.read_back(self, "/dev/nvme0n1"))
+
+    def test_disconnect(self):
+        """The disk goes, and can come again."""
+        self.connect(self.a.ipv4)
+        for _ in range(3):
+            self.b.run(["nvme", "disconnect", "-n", NQN], check=True, timeout=60 * self.slow)
+            self.b.wait_for("[ ! -e /dev/nvme0n1 ]", timeout=30 * self.slow)
+            self.attach(self.a.ipv4)

@@ -3,8 +3,7 @@
 
 import time
 
-import disk
-import wire
+from apps import disk, wire
 from runner import VmTestCase
 
 TARGET = "/sys/kernel/config/target"
