@@ -49,6 +49,7 @@ class Addresses(VmTestCase):
         client = second[0].spawn([*words(second, namespaces[1]), address])
         for result in self.together(client, server):
             self.assertIn("1000 iters", result.stdout)
+            self.assertNotIn("invalid data", result.stdout + result.stderr)
 
 
 class GidTest(Addresses):

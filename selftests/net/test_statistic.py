@@ -132,6 +132,16 @@ class StatisticTest(VmTestCase):
         found = json.loads(text)
         self.assertEqual(len(found[0]["data"]), 20 * 4)
 
+    def test_shared_receive_queue(self):
+        """What the kernel of 6.1 has no operation for."""
+        server = self.a.spawn(["ibv_srq_pingpong", "-d", "rxe0", "-g", self.gid(self.a), "-r", 300])
+        self.a.wait_port(18515)
+        text = self.rdma("resource", "show", "srq", "-dd", "dev", "rxe0")
+        self.assertRegex(text, "type BASIC")
+        if self.a.release.root.name != "bookworm":
+            self.assertRegex(text, r"posted 300 drv_max \d+ drv_limit 0")
+        server.kill()
+
     def test_in_a_namespace(self):
         """Counters and objects of a device that belongs to another namespace alone."""
         self.asker.quit()
@@ -158,4 +168,13 @@ class StatisticTest(VmTestCase):
                           check=True).stdout.split()
         self.assertEqual(said, [str(LENGTH), str(LENGTH // 4)])
         text = self.a.run([*inside, "rdma", "resource", "show", "qp", "link", "t1/1"], check=True).stdout
-        self.assertIn(f"lqpn {one.ends[0]['qpn']} ", text)
+        qpn = one.ends[0]["qpn"]
+        self.assertIn(f"lqpn {qpn} ", text)
+        text = self.a.run([*inside, "rdma", "resource", "show", "qp", "link", "t1/1", "lqpn", qpn, "-r", "-j"],
+                          check=True).stdout
+        self.assertEqual(len(json.loads(text)[0]["data"]), 20 * 4)
+        self.a.run([*inside, "rdma", "statistic", "qp", "bind", "link", "t1/1", "lqpn", qpn], check=True)
+        one.do("post", op="write", len=LENGTH)
+        one.do("drain")
+        text = self.a.run([*inside, "rdma", "-j", "statistic", "qp", "show"], check=True).stdout
+        self.assertEqual([each["tx_bytes"] for each in json.loads(text) if qpn in each["lqpn"]], [LENGTH])

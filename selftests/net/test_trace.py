@@ -46,6 +46,7 @@ class TraceTest(VmTestCase):
         sent, received = self.told("tx", self.asker), self.told("rx", self.answerer)
         self.assertEqual(sent, received)
         self.assertTrue(sent[0].startswith("WRITE_"), sent)
+        self.assertRegex(sent[0], r"packets=3 bytes=3000", "on one host a burst goes in one piece")
         self.assertEqual(sum(int(re.search(r"bytes=(\d+)", each)[1]) for each in sent), 3000)
         self.assertRegex(sent[0], r"psn=7 ")
         self.assertRegex(self.told("tx", self.answerer)[-1], r"^ACK psn=\d+ packets=1 bytes=0 .* msn=1$")
