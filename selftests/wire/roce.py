@@ -41,6 +41,8 @@ FORM = {
 # Those of the unreliable services: UC has RC's first twelve.
 UNRELIABLE = {0x20 | opcode: FORM[opcode] for opcode in range(WRITE_ONLY_IMM + 1)}
 UNRELIABLE |= {UD_SEND_ONLY: (DETH, True), UD_SEND_ONLY + 1: (DETH + IMMDT, True)}
+EVERY = FORM | UNRELIABLE
+SERVICES = {1: "UC", 3: "UD"}
 NAMES = {
     SEND_FIRST: "SEND first", SEND_MIDDLE: "SEND middle", SEND_LAST: "SEND last",
     SEND_LAST_IMM: "SEND last imm", SEND_ONLY: "SEND only", SEND_ONLY_IMM: "SEND only imm",
@@ -52,11 +54,15 @@ NAMES = {
     CMP_SWAP: "CmpSwap", FETCH_ADD: "FetchAdd", SEND_LAST_INV: "SEND last inv",
     SEND_ONLY_INV: "SEND only inv", FLUSH: "FLUSH", ATOMIC_WRITE: "ATOMIC WRITE",
 }
+NAMES |= {opcode: f"{SERVICES[opcode >> 5]} {NAMES[opcode & 0x1f]}" for opcode in UNRELIABLE}
 REQUESTS = frozenset(range(READ_REQUEST + 1)) | {CMP_SWAP, FETCH_ADD, SEND_LAST_INV, SEND_ONLY_INV,
                                               FLUSH, ATOMIC_WRITE}
 RESPONSES = frozenset(FORM) - REQUESTS
 FIRSTS = {SEND_FIRST, WRITE_FIRST, READ_RESP_FIRST}
 MIDDLES = {SEND_MIDDLE, WRITE_MIDDLE, READ_RESP_MIDDLE}
+
+# What all know of datagrams: the QP of the CM and other agents, its Q_Key, the QP that stands for a group.
+GSI_QPN, GSI_QKEY, GROUP_QPN = 1, 0x80010000, 0xffffff
 
 # AETH syndromes (9.7.5.2).
 ACK_NO_CREDITS, RNR, NAK_PSN, NAK_INVALID, NAK_ACCESS, NAK_OPERATION = 0x1f, 0x20, 0x60, 0x61, 0x62, 0x63
@@ -90,6 +96,14 @@ def checksum(data):
     while total >> 16:
         total = (total & 0xffff) + (total >> 16)
     return ~total & 0xffff
+
+
+def group_mac(address):
+    """Return the MAC address of a multicast group (RFC 1112, 6.4; RFC 2464, 7)."""
+    group = ipaddress.ip_address(address)
+    if group.version == 6:
+        return (b"\x33\x33" + group.packed[12:]).hex(":")
+    return (b"\x01\x00\x5e" + (int(group) & 0x7fffff).to_bytes(3, "big")).hex(":")
 
 
 # Making packets.
@@ -184,6 +198,8 @@ class Packet:
 
     number: int             # of the frame in the capture, from 1 as tshark counts
     time: float
+    smac: str
+    dmac: str
     vlan: int               # -1: no tag
     saddr: str
     daddr: str
@@ -216,7 +232,27 @@ class Packet:
     @property
     def is_request(self):
         """Whether it goes from requester to responder."""
-        return self.opcode in REQUESTS
+        return self.opcode in REQUESTS or self.opcode in UNRELIABLE
+
+    @property
+    def operation(self):
+        """The opcode without the service: that of RC."""
+        return self.opcode & 0x1f if self.opcode in UNRELIABLE else self.opcode
+
+    @property
+    def is_multicast(self):
+        """Whether it goes to a group."""
+        return ipaddress.ip_address(self.daddr).is_multicast
+
+    @property
+    def qkey(self):
+        """Q_Key of the DETH."""
+        return int.from_bytes(self.headers[:4], "big")
+
+    @property
+    def source_qpn(self):
+        """Source QP of the DETH, with the reserved byte before it."""
+        return int.from_bytes(self.headers[4:8], "big")
 
     @property
     def syndrome(self):
@@ -300,17 +336,17 @@ def dissect(number, time, frame):
     if len(data) < BTH + 4:
         raise Malformed(f"frame {number}: {len(data)} bytes of UDP payload")
     opcode, flags, pkey, qpn, psn = struct.unpack_from(">BBHII", data)
-    if opcode not in FORM:
+    if opcode not in EVERY:
         raise Malformed(f"frame {number}: opcode 0x{opcode:02x}")
-    extended, _ = FORM[opcode]
+    extended, _ = EVERY[opcode]
     pad = flags >> 4 & 3
     end = len(data) - 4 - pad
     if end < BTH + extended:
         raise Malformed(f"frame {number}: {NAMES[opcode]} of {len(data)} bytes with {pad} of padding")
     return Packet(
-        number=number, time=time, vlan=vlan, saddr=str(ipaddress.ip_address(source)),
-        daddr=str(ipaddress.ip_address(target)), tos=tos, ttl=ttl, flow_label=flow_label,
-        dont_fragment=dont_fragment, sport=sport, udp_checksum=udp_checksum, opcode=opcode,
+        number=number, time=time, smac=frame[6:12].hex(":"), dmac=frame[:6].hex(":"), vlan=vlan,
+        saddr=str(ipaddress.ip_address(source)), daddr=str(ipaddress.ip_address(target)), tos=tos,
+        ttl=ttl, flow_label=flow_label, dont_fragment=dont_fragment, sport=sport, udp_checksum=udp_checksum, opcode=opcode,
         solicited=bool(flags & 0x80), pad=pad, version=flags & 15, pkey=pkey, qpn=qpn & 0xffffff,
         ack_req=bool(psn >> 31), psn=psn & 0xffffff, headers=data[BTH:BTH + extended],
         payload=data[BTH + extended:end], padding=data[end:-4], icrc=data[-4:],
@@ -326,7 +362,7 @@ def read(path):
 
 
 def check(packet, mtu):
-    """Raise Malformed unless a packet is as an RC packet of this path MTU has to be (9.2, 9.7.4)."""
+    """Raise Malformed unless a packet is as one of this path MTU has to be (9.2, 9.7.4, 9.8.2, 9.8.3)."""
     def need(condition, what):
         if not condition:
             raise Malformed(f"{packet}: {what}")
@@ -339,17 +375,18 @@ def check(packet, mtu):
     need(packet.pad == -len(packet.payload) % 4, f"{packet.pad} bytes of padding")
     need(not any(packet.padding), "padding is not zero")
     need(packet.sport >= 0xc000, f"UDP source port {packet.sport}")
-    size = len(packet.payload)
-    if packet.opcode in FIRSTS | MIDDLES:
+    need(packet.opcode in FORM or not packet.ack_req, "asks for an acknowledge")
+    size, operation = len(packet.payload), packet.operation
+    if operation in FIRSTS | MIDDLES:
         need(size == mtu, f"{size} bytes of payload")
-    elif not FORM[packet.opcode][1]:
+    elif packet.opcode in FORM and not FORM[packet.opcode][1]:
         need(size == 0, f"{size} bytes of payload")
-    elif packet.opcode in (SEND_LAST, SEND_LAST_IMM, SEND_LAST_INV, WRITE_LAST, WRITE_LAST_IMM,
-                           READ_RESP_LAST):
+    elif operation in (SEND_LAST, SEND_LAST_IMM, SEND_LAST_INV, WRITE_LAST, WRITE_LAST_IMM,
+                       READ_RESP_LAST):
         need(1 <= size <= mtu, f"{size} bytes of payload")
     else:
         need(size <= mtu, f"{size} bytes of payload")
-    if packet.opcode in (WRITE_ONLY, WRITE_ONLY_IMM):
+    if operation in (WRITE_ONLY, WRITE_ONLY_IMM):
         need(packet.dma_length == size, f"{size} bytes of {packet.dma_length}")
-    if packet.opcode == WRITE_FIRST:
+    if operation == WRITE_FIRST:
         need(packet.dma_length > mtu, f"DMA length {packet.dma_length}")

@@ -67,13 +67,14 @@ class Captured(VmTestCase):
                 message = None          # sent again
                 continue
             self.assertEqual(ahead, 0, f"{packet}: PSN {expected} was left out")
-            first = packet.opcode in (roce.SEND_FIRST, roce.WRITE_FIRST)
-            inside = packet.opcode in (roce.SEND_MIDDLE, roce.SEND_LAST, roce.SEND_LAST_IMM,
-                                       roce.WRITE_MIDDLE, roce.WRITE_LAST, roce.WRITE_LAST_IMM)
-            kind = "SEND" if packet.name.startswith("SEND") else "WRITE"
+            operation = packet.operation
+            first = operation in (roce.SEND_FIRST, roce.WRITE_FIRST)
+            inside = operation in (roce.SEND_MIDDLE, roce.SEND_LAST, roce.SEND_LAST_IMM,
+                                   roce.WRITE_MIDDLE, roce.WRITE_LAST, roce.WRITE_LAST_IMM)
+            kind = "SEND" if operation <= roce.SEND_ONLY_IMM else "WRITE"
             if inside and message:
                 self.assertEqual(message, kind, packet)
-            if packet.opcode in roce.MIDDLES or first:
+            if operation in roce.MIDDLES or first:
                 message = kind
             else:
                 message = None
@@ -150,6 +151,12 @@ class CaptureTest(Captured):
         psns = [p.psn for p in packets if p.is_request and p.saddr == self.asker]
         self.assertLess(min(psns), 0x800)
         self.assertGreater(max(psns), 0xffff00)
+
+    def test_group_macs(self):
+        """What packets are measured by: the low 23 bits of IPv4, the low 32 of IPv6."""
+        for group, mac in (("239.1.2.3", "01:00:5e:01:02:03"), ("224.128.64.32", "01:00:5e:00:40:20"),
+                           ("ff15::1:2:3", "33:33:00:02:00:03"), ("ff02::1", "33:33:00:00:00:01")):
+            self.assertEqual(roce.group_mac(group), mac)
 
     def test_read_of_the_reader(self):
         """The checks of this file fail on packets that are not right."""

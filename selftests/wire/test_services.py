@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The other services on the wire: UC, datagrams to a host and to groups, the connection manager's."""
+
+from runner import limit
+
+import roce
+from capture import Capture
+from interop.puppet import Puppet
+from test_capture import Captured
+
+MTU = 1024
+# Of nobody's payload: zeros or text could be taken for another protocol.
+BYTE = 0x5a
+# Where 23 bits are less than an address has, those above them differ from 0.
+GROUP, GROUP6 = "239.129.2.3", "ff15::a1:b2c3:d4e5"
+# Attributes of the CM (12.6): of a connection that is made and ended.
+REQ, REP, RTU, DREQ, DREP = 0x10, 0x13, 0x14, 0x15, 0x16
+MAD_BYTES = 256
+
+
+class ServiceTest(Captured):
+    """Each packet by our own reader, tshark and, over IPv4, scapy; its MAC addresses too."""
+
+    def setUp(self):
+        super().setUp()
+        self.macs = {}
+        for host in self.a, self.b:
+            mac = host.run(["cat", "/sys/class/net/eth0/address"], check=True).stdout.strip()
+            self.macs |= {host.ipv4: mac, host.ipv6: mac}
+
+    def end(self, host, kind, six=False, **arguments):
+        """Return a puppet with one end of a service."""
+        one = Puppet(self, host)
+        one.open(dev="rxe0", gid=self.gid(host, host.ipv6 if six else None), type=kind, mtu=MTU,
+                 size=65536, **arguments)
+        one.do("set", byte=BYTE, off=0, len=8192)
+        return one
+
+    def stop(self, capture):
+        """End a capture; check its packets and return them."""
+        packets = capture.stop(self.a)
+        self.assertTrue(packets)
+        for packet in packets:
+            roce.check(packet, MTU)
+            target = roce.group_mac(packet.daddr) if packet.is_multicast else self.macs[packet.daddr]
+            self.assertEqual((packet.smac, packet.dmac), (self.macs[packet.saddr], target), packet)
+            self.assertEqual(packet.is_multicast, packet.qpn == roce.GROUP_QPN, packet)
+        self.check_tshark("capture.pcap", packets)
+        if all("." in packet.saddr for packet in packets):
+            self.check_scapy("capture.pcap", packets)
+        return packets
+
+    def check_all_came(self, end, count):
+        """The end has received so many messages, in the order of their receives."""
+        self.assertEqual(end.do("drain", n=count), {"got": count, "status": 0})
+
+    # Unreliable connections.
+
+    def uc(self, six):
+        """All that a UC QP sends, in one packet, in two and in more."""
+        lengths = (0, 1, 5, MTU, MTU + 1, 3 * MTU - 3)
+        takes_receive = ("send", "send_imm", "write_imm")
+        one, other = self.end(self.a, "uc", six, psn=0xfffff0), self.end(self.b, "uc", six)
+        one.connect(other.ends[0])
+        other.connect(one.ends[0])
+        count = len(lengths) * len(takes_receive)
+        other.do("recv", n=count, len=4096)
+        capture = Capture(self.folder, self.b)
+        for length in lengths:
+            for op in (*takes_receive, "write"):
+                one.do("post", op=op, len=length, off=0, roff=8192, imm=0x1234)
+                self.check_all_came(one, 1)
+        self.check_all_came(other, count)
+        packets = self.stop(capture)
+        self.check_requests(packets, MTU)
+        self.assertEqual(packets[0].psn, 0xfffff0)
+        self.assertEqual({p.qpn for p in packets}, {other.ends[0]["qpn"]})
+        wanted = {opcode for opcode in roce.UNRELIABLE if roce.SERVICES[opcode >> 5] == "UC"}
+        self.assertEqual({p.opcode for p in packets}, wanted)
+
+    def test_uc(self):
+        self.uc(six=False)
+
+    def test_uc_ipv6(self):
+        self.uc(six=True)
+
+    # Datagrams.
+
+    def datagrams(self, six, group=None):
+        """Send datagrams, with immediate data and without, to the other host or to a group."""
+        lengths = (0, 1, 5, MTU - 1, MTU)
+        one, other = self.end(self.a, "ud", six, psn=0xfffffc), self.end(self.b, "ud", six)
+        other.connect(one.ends[0])
+        if group:
+            other.do("join", gid=group if six else f"::ffff:{group}")
+            one.connect({"qpn": roce.GROUP_QPN, "psn": 0, "gid": group if six else f"::ffff:{group}"})
+        else:
+            one.connect(other.ends[0])
+        other.do("recv", n=2 * len(lengths), len=40 + MTU)
+        capture = Capture(self.folder, self.b)
+        for length in lengths:
+            for op in "send", "send_imm":
+                one.do("post", op=op, len=length, off=0, imm=0x1234)
+                self.check_all_came(one, 1)
+        self.check_all_came(other, 2 * len(lengths))
+        packets = self.stop(capture)
+        self.check_datagrams(packets, one.ends[0], [n for n in lengths for _ in range(2)])
+        wanted = group or (self.b.ipv6 if six else self.b.ipv4)
+        self.assertEqual({p.daddr for p in packets}, {wanted})
+        self.assertEqual({p.qpn for p in packets}, {roce.GROUP_QPN if group else other.ends[0]["qpn"]})
+
+    def check_datagrams(self, packets, sender, lengths):
+        """Each is there once, of its length, and says whose it is."""
+        self.assertEqual([len(p.payload) for p in packets], lengths)
+        self.assertEqual([p.psn for p in packets], [0xfffffc + n & 0xffffff for n in range(len(packets))])
+        kinds = 2 * [roce.UD_SEND_ONLY, roce.UD_SEND_ONLY + 1]
+        self.assertEqual([p.opcode for p in packets], (kinds * len(packets))[:len(packets)])
+        self.assertEqual({p.qkey for p in packets}, {0x11111111})
+        self.assertEqual({p.source_qpn for p in packets}, {sender["qpn"]})
+        self.assertTrue(all(set(p.payload) <= {BYTE} for p in packets))
+
+    def test_datagrams(self):
+        self.datagrams(six=False)
+
+    def test_datagrams_ipv6(self):
+        self.datagrams(six=True)
+
+    def test_group(self):
+        self.datagrams(six=False, group=GROUP)
+
+    def test_group_ipv6(self):
+        self.datagrams(six=True, group=GROUP6)
+
+    # What rdma_cm brings.
+
+    def load_cm(self):
+        for host in self.a, self.b:
+            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
+
+    def connection(self, address):
+        """A connection of rping: MADs to QP 1 and back, then RC, then MADs again."""
+        self.load_cm()
+        capture = Capture(self.folder, self.b)
+        server = self.a.spawn(["rping", "-s", "-a", address, "-C", "3", "-V"])
+        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        client = self.b.spawn(["rping", "-c", "-a", address, "-C", "3", "-V"])
+        self.together(client, server, timeout=60 * self.slow)
+        packets = self.stop(capture)
+        mads = [p for p in packets if p.qpn == roce.GSI_QPN]
+        for mad in mads:
+            self.assertEqual((mad.opcode, mad.qkey, mad.source_qpn, len(mad.payload)),
+                             (roce.UD_SEND_ONLY, roce.GSI_QKEY, roce.GSI_QPN, MAD_BYTES), mad)
+            # Base version 1, class 7 (communication management) of version 2, Send.
+            self.assertEqual(mad.payload[:4], bytes((1, 7, 2, 3)), mad)
+        said = [(p.saddr == address, int.from_bytes(p.payload[16:18], "big")) for p in mads]
+        self.assertEqual(said[:3], [(False, REQ), (True, REP), (False, RTU)])
+        self.assertLessEqual({DREQ, DREP}, {attribute for _, attribute in said[3:]})
+        self.assertGreater(len([p for p in packets if p.opcode in roce.FORM]), 3 * 3)
+
+    @limit(300)
+    def test_connection_manager(self):
+        self.connection(self.a.ipv4)
+
+    @limit(300)
+    def test_connection_manager_ipv6(self):
+        self.connection(self.a.ipv6)
+
+    def test_group_of_the_connection_manager(self):
+        """mckey, whose group rdma_cm joins."""
+        self.load_cm()
+        capture = Capture(self.folder, self.b)
+        one = self.a.spawn(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", self.a.ipv4])
+        one.wait_output("receiving data transfers", 60 * self.slow)
+        two = self.b.spawn(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", self.b.ipv4, "-s"])
+        self.together(two, one, timeout=60 * self.slow)
+        packets = self.stop(capture)
+        self.assertEqual({(p.saddr, p.daddr, p.dmac) for p in packets},
+                         {(self.b.ipv4, GROUP, "01:00:5e:01:02:03")})
