@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """The other services on the wire: UC, datagrams to a host and to groups, the connection manager's."""
 
+import struct
+
 from runner import limit
 
 import roce
-from capture import Capture
+from capture import Capture, send
 from interop.puppet import Puppet
 from test_capture import Captured
 
@@ -16,6 +18,15 @@ GROUP, GROUP6 = "239.129.2.3", "ff15::a1:b2c3:d4e5"
 # Attributes of the CM (12.6): of a connection that is made and ended.
 REQ, REP, RTU, DREQ, DREP = 0x10, 0x13, 0x14, 0x15, 0x16
 MAD_BYTES = 256
+# Of the performance agent (16.1): a question for the port's counters, an answer, an answer that refuses.
+PERFORMANCE, PORT_COUNTERS, GET, SET, GET_RESP, UNSUPPORTED = 4, 0x12, 1, 2, 0x81, 0x000c
+# The upper half of a transaction's number is the asker's, here that of nobody.
+TRANSACTIONS = 0xfffeed << 32
+
+
+def mad_header(method, status, number):
+    """Return the header of a MAD of the performance agent (13.4.2)."""
+    return struct.pack(">BBBBHHQHHI", 1, PERFORMANCE, 1, method, status, 0, TRANSACTIONS | number, PORT_COUNTERS, 0, 0)
 
 
 class ServiceTest(Captured):
@@ -164,6 +175,36 @@ class ServiceTest(Captured):
     @limit(300)
     def test_connection_manager_ipv6(self):
         self.connection(self.a.ipv6)
+
+    # The performance agent.
+
+    def agent(self, six):
+        """Questions made by hand: an answer to each, of QP 1 to QP 1, to a second one after the first."""
+        ends = (self.b.ipv6, self.a.ipv6) if six else (self.b.ipv4, self.a.ipv4)
+        wire = roce.Wire(self.macs[self.b.ipv4], self.macs[self.a.ipv4], *ends)
+        methods = (GET, SET, GET)
+        capture = Capture(self.folder, self.b)
+        for number, method in enumerate(methods):
+            send(self.folder, self.b, [wire.frame(roce.transport(
+                roce.UD_SEND_ONLY, roce.GSI_QPN, number, struct.pack(">II", roce.GSI_QKEY, roce.GSI_QPN),
+                mad_header(method, 0, number).ljust(MAD_BYTES, b"\0")))])
+            capture.wait(lambda p: p.saddr == ends[1], count=number + 1)
+        answers = [p for p in self.stop(capture) if p.saddr == ends[1]]
+        self.assertEqual(len(answers), len(methods))
+        for number, (packet, method) in enumerate(zip(answers, methods)):
+            self.assertEqual((packet.daddr, packet.opcode, packet.qpn, packet.qkey, packet.source_qpn),
+                             (ends[0], roce.UD_SEND_ONLY, roce.GSI_QPN, roce.GSI_QKEY, roce.GSI_QPN))
+            wanted = mad_header(GET_RESP, UNSUPPORTED if method == SET else 0, number)
+            self.assertEqual((packet.payload[:24], len(packet.payload)), (wanted, MAD_BYTES))
+        # PortRcvData: the second question and the third came in between.
+        first, _, last = (struct.unpack_from(">I", p.payload, 64 + 28)[0] for p in answers)
+        self.assertEqual(last - first, 2 * MAD_BYTES // 4)
+
+    def test_agent(self):
+        self.agent(six=False)
+
+    def test_agent_ipv6(self):
+        self.agent(six=True)
 
     def test_group_of_the_connection_manager(self):
         """mckey, whose group rdma_cm joins."""
