@@ -80,10 +80,10 @@ class Capture:
         return packets
 
 
-def send(folder, host, frames, times=1, name="frames", check=True):
-    """Put frames on the wire from a host's eth0."""
+def send(folder, host, frames, times=1, name="frames", check=True, interface="eth0"):
+    """Put frames on the wire from a host's eth0, or from another interface of it."""
     with open(folder.here(name), "wb") as handle:
         for frame in frames:
             handle.write(struct.pack(">H", len(frame)) + frame)
-    return host.run(["python3", "-S", "/repo/selftests/wire/inject.py", "eth0", folder.there(name), times],
+    return host.run(["python3", "-S", "/repo/selftests/wire/inject.py", interface, folder.there(name), times],
                     timeout=120 * host.release.slow, check=check)
