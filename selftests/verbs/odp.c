@@ -483,48 +483,121 @@ TEST_LIMIT(pages_go_during_traffic, 120)
 	pair_teardown(pair);
 }
 
-/* The child keeps what there was; what a peer writes is the parent's. */
-TEST(fork_during_traffic)
-{
-	struct pair *pair = pair_setup();
-	struct buf *from = buf_new(pair->a.host->pd, 4 * PAGE, ALL_ACCESS);
-	uint8_t *mem = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_sge sge = buf_sge(from, 0, 4 * PAGE);
+#define FORK_BYTES (64 * PAGE)
+
+/* WRITEs of one content and the other in turn, without end. */
+struct stream {
+	struct pair *pair;
+	struct buf *from[2];
+	uint8_t *mem;
 	struct ibv_mr *mr;
-	int pipes[2], status;
+	unsigned int done;
+	bool stop;
+};
+
+static void *keep_streaming(void *arg)
+{
+	struct stream *s = arg;
+	unsigned int i;
+
+	for (i = 0; !__atomic_load_n(&s->stop, __ATOMIC_RELAXED); i++) {
+		struct ibv_sge sge = buf_sge(s->from[i % 2], 0, FORK_BYTES);
+
+		CHECK_EQ(pair_ask(s->pair, IBV_WR_RDMA_WRITE, &sge,
+				  (uintptr_t)s->mem, s->mr->rkey),
+			 IBV_WC_SUCCESS);
+		__atomic_store_n(&s->done, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void wait_written(struct stream *s, unsigned int more)
+{
+	unsigned int start = __atomic_load_n(&s->done, __ATOMIC_ACQUIRE);
+	uint64_t until = deadline();
+
+	while (__atomic_load_n(&s->done, __ATOMIC_ACQUIRE) < start + more) {
+		if (deadline_over(until))
+			FAIL("the stream stands still");
+		usleep(100);
+	}
+}
+
+/* Each byte is of one content or the other. */
+static bool is_mixed(const struct stream *s, const uint8_t *mem)
+{
+	size_t i;
+
+	for (i = 0; i < FORK_BYTES; i++)
+		if (mem[i] != s->from[0]->shadow[i] &&
+		    mem[i] != s->from[1]->shadow[i])
+			return false;
+	return true;
+}
+
+/* The child's exit status: 0 when its memory stays what it was at the fork. */
+static int look_on(const struct stream *s, int ready, int go)
+{
+	static uint8_t copy[FORK_BYTES];
+	char c;
+
+	memcpy(copy, s->mem, FORK_BYTES);
+	if (!is_mixed(s, copy))
+		return 1;
+	if (write(ready, "r", 1) != 1 || read(go, &c, 1) != 1)
+		return 2;
+	return memcmp(copy, s->mem, FORK_BYTES) ? 3 : 0;
+}
+
+static void fork_once(struct stream *s)
+{
+	int ready[2], go[2], status;
 	pid_t child;
 	char c;
 
-	CHECK_ERRNO(mem != MAP_FAILED && !pipe(pipes));
-	memset(mem, 1, 4 * PAGE);
-	mr = ibv_reg_mr(pair->b.host->pd, mem, 4 * PAGE, PAGED);
-	CHECK_ERRNO(mr);
-	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge,
-			  (uintptr_t)mem, mr->rkey),
-		 IBV_WC_SUCCESS);
-	memset(mem, 2, 4 * PAGE);
+	CHECK_ERRNO(!pipe(ready) && !pipe(go));
+	wait_written(s, 1);
 	child = fork();
 	CHECK_ERRNO(child >= 0);
-	if (!child) {
-		if (read(pipes[0], &c, 1) != 1)
-			_exit(2);
-		for (int i = 0; i < 4 * PAGE; i++)
-			if (mem[i] != 2)
-				_exit(1);
-		_exit(0);
-	}
-	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge,
-			  (uintptr_t)mem, mr->rkey),
-		 IBV_WC_SUCCESS);
-	CHECK(!memcmp(mem, from->mem, 4 * PAGE));
-	CHECK_EQ(write(pipes[1], "x", 1), 1);
+	if (!child)
+		_exit(look_on(s, ready[1], go[0]));
+	close(ready[1]);
+	if (read(ready[0], &c, 1) == 1)
+		wait_written(s, 4);
+	CHECK_EQ(write(go[1], "x", 1), 1);
 	CHECK_ERRNO(waitpid(child, &status, 0) == child);
-	CHECK_EQ(status, 0);
-	CHECK_RC(ibv_dereg_mr(mr));
-	munmap(mem, 4 * PAGE);
-	buf_free(from);
-	pair_teardown(pair);
+	if (status)
+		FAIL("the child ended with 0x%x", status);
+	close(ready[0]);
+	close(go[0]);
+	close(go[1]);
+}
+
+/* The child keeps what there was; what a peer writes is the parent's. */
+TEST_LIMIT(fork_during_traffic, 120)
+{
+	struct stream s = { .pair = pair_setup() };
+	unsigned int i, rounds = tap_rounds(30);
+	pthread_t thread;
+
+	s.from[0] = buf_new(s.pair->a.host->pd, FORK_BYTES, ALL_ACCESS);
+	s.from[1] = buf_new(s.pair->a.host->pd, FORK_BYTES, ALL_ACCESS);
+	s.mem = mmap(NULL, FORK_BYTES, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_ERRNO(s.mem != MAP_FAILED);
+	s.mr = ibv_reg_mr(s.pair->b.host->pd, s.mem, FORK_BYTES, PAGED);
+	CHECK_ERRNO(s.mr);
+	CHECK(!pthread_create(&thread, NULL, keep_streaming, &s));
+	for (i = 0; i < rounds; i++)
+		fork_once(&s);
+	__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	CHECK(!memcmp(s.mem, s.from[(s.done - 1) % 2]->mem, FORK_BYTES));
+	CHECK_RC(ibv_dereg_mr(s.mr));
+	munmap(s.mem, FORK_BYTES);
+	buf_free(s.from[0]);
+	buf_free(s.from[1]);
+	pair_teardown(s.pair);
 }
 
 /* ---- all of the address space ------------------------------------------ */
