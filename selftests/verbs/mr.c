@@ -402,9 +402,17 @@ static long huge_pages(long wanted)
 
 #define HUGE (2u << 20)
 
+static const struct {
+	const char *name;
+	int access;
+} huge_page_rights[] = {
+	{ "not_told", ALL_ACCESS }, { "told", ALL_ACCESS | IBV_ACCESS_HUGETLB },
+};
+
 /* A transfer across the border of two huge pages, at odd places. */
-TEST_F(pair, huge_pages_mapping)
+TEST_EACH(huge_pages_mapping, huge_page_rights)
 {
+	struct pair *pair = pair_setup();
 	struct buf *local = buf_new(pair->a.host->pd, 64 * 1024, ALL_ACCESS);
 	long old = huge_pages(-1);
 	uint8_t *mem;
@@ -416,7 +424,7 @@ TEST_F(pair, huge_pages_mapping)
 	huge_pages(old);
 	if (mem == MAP_FAILED)
 		SKIP("no huge pages");
-	mr = ibv_reg_mr(pair->b.host->pd, mem + 5, 2 * HUGE - 9, ALL_ACCESS);
+	mr = ibv_reg_mr(pair->b.host->pd, mem + 5, 2 * HUGE - 9, arg->access);
 	CHECK_ERRNO(mr);
 	CHECK_EQ(write_to(pair, local, (uintptr_t)mem + HUGE - 30001, mr->rkey,
 			  60001), IBV_WC_SUCCESS);
@@ -429,6 +437,24 @@ TEST_F(pair, huge_pages_mapping)
 	CHECK_RC(ibv_dereg_mr(mr));
 	munmap(mem, 2 * HUGE);
 	buf_free(local);
+	pair_teardown(pair);
+}
+
+/* That pages are huge is no more than a hint: others do too. */
+TEST_F(pair, huge_pages_told_of_others)
+{
+	struct buf *local = buf_new(pair->a.host->pd, 3 * PAGE, ALL_ACCESS);
+	struct buf *buf = buf_new(pair->b.host->pd, 4 * PAGE,
+				  ALL_ACCESS | IBV_ACCESS_HUGETLB);
+	struct ibv_sge from = buf_sge(local, 0, 2 * PAGE + 99);
+	struct ibv_sge to = buf_sge(buf, PAGE - 50, 2 * PAGE + 99);
+
+	CHECK_EQ(write_to(pair, local, to.addr, buf->mr->rkey, to.length),
+		 IBV_WC_SUCCESS);
+	buf_move(buf, &to, local, &from, to.length);
+	buf_check(buf);
+	buf_free(local);
+	buf_free(buf);
 }
 
 /* The limit on locked memory holds for one who may not pass it. */
