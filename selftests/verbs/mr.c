@@ -663,6 +663,165 @@ TEST_F(pair, rereg_memory)
 	buf_free(second);
 }
 
+/* A connection whose second end is in another domain than the pair's. */
+struct elsewhere {
+	struct host host;
+	struct end a, b;
+};
+
+static void open_elsewhere(struct elsewhere *e, struct pair *pair)
+{
+	e->host = *pair->b.host;
+	e->host.pd = ibv_alloc_pd(e->host.ctx);
+	CHECK_ERRNO(e->host.pd);
+	end_create(&e->a, pair->a.host, &pair->param);
+	end_create(&e->b, &e->host, &pair->param);
+	end_connect(&e->b, &e->a);
+	end_connect(&e->a, &e->b);
+}
+
+static void close_elsewhere(struct elsewhere *e)
+{
+	end_destroy(&e->a);
+	end_destroy(&e->b);
+	CHECK_RC(ibv_dealloc_pd(e->host.pd));
+}
+
+/* One operation of 64 bytes by it; after an error it is connected anew. */
+static enum ibv_wc_status ask_elsewhere(struct elsewhere *e,
+					enum ibv_wr_opcode opcode,
+					const struct buf *local, uint64_t addr,
+					uint32_t rkey)
+{
+	struct ibv_sge sge = buf_sge(local, 0, 64);
+	struct ibv_send_wr wr = send_wr(opcode, 1, &sge, 1, IBV_SEND_SIGNALED);
+	enum ibv_wc_status status;
+
+	wr_remote(&wr, addr, rkey);
+	end_send(&e->a, &wr);
+	status = wc_wait(e->a.scq).status;
+	if (status != IBV_WC_SUCCESS) {
+		CHECK_RC(end_modify_state(&e->a, IBV_QPS_RESET));
+		CHECK_RC(end_modify_state(&e->b, IBV_QPS_RESET));
+		end_connect(&e->b, &e->a);
+		end_connect(&e->a, &e->b);
+	}
+	return status;
+}
+
+#define REREG_ALL (IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | \
+		   IBV_REREG_MR_CHANGE_ACCESS)
+
+/* Domain, memory and rights by one call; then nothing of the old ones holds. */
+TEST_F(pair, rereg_everything)
+{
+	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
+	struct buf *first = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct buf *second = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, first->mem, PAGE,
+				       ALL_ACCESS);
+	uint64_t addr = buf_addr(second, PAGE - 34);
+	struct ibv_sge from = buf_sge(second, PAGE - 34, 64);
+	struct ibv_sge to = buf_sge(local, 0, 64);
+	struct elsewhere e;
+
+	CHECK_ERRNO(mr);
+	open_elsewhere(&e, pair);
+	CHECK_RC(call_rereg_mr(mr, REREG_ALL, e.host.pd, second->mem + 10,
+			       PAGE + 20, IBV_ACCESS_REMOTE_READ));
+	CHECK_EQ(read_from(pair, local, addr, mr->rkey, 64),
+		 IBV_WC_REM_ACCESS_ERR);
+	pair_reconnect(pair);
+	CHECK_EQ(ask_elsewhere(&e, IBV_WR_RDMA_WRITE, local, addr, mr->rkey),
+		 IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(ask_elsewhere(&e, IBV_WR_RDMA_READ, local,
+			       buf_addr(first, 100), mr->rkey),
+		 IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(ask_elsewhere(&e, IBV_WR_RDMA_READ, local, addr + 1, mr->rkey),
+		 IBV_WC_REM_ACCESS_ERR);
+	buf_check(local);
+	CHECK_EQ(ask_elsewhere(&e, IBV_WR_RDMA_READ, local, addr, mr->rkey),
+		 IBV_WC_SUCCESS);
+	buf_move(local, &to, second, &from, 64);
+	buf_check(local);
+	buf_check(first);
+	buf_check(second);
+	CHECK_RC(ibv_dereg_mr(mr));
+	close_elsewhere(&e);
+	buf_free(local);
+	buf_free(first);
+	buf_free(second);
+}
+
+/* When one of three cannot be done, none is. */
+TEST_F(pair, rereg_nothing)
+{
+	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
+	struct buf *buf = buf_new(pair->b.host->pd, PAGE, ALL_ACCESS);
+	struct ibv_sge from = buf_sge(local, 0, 64), to = buf_sge(buf, 8, 64);
+	char *hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	struct ibv_pd *other = ibv_alloc_pd(pair->b.host->ctx);
+
+	CHECK_ERRNO(hole != MAP_FAILED && other);
+	munmap(hole, PAGE);
+	CHECK_EQ(call_rereg_mr(buf->mr, REREG_ALL, other, hole, PAGE,
+			       IBV_ACCESS_REMOTE_READ), EFAULT);
+	CHECK_EQ(call_rereg_mr(buf->mr, REREG_ALL, other, buf->mem + 64, 64,
+			       IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	CHECK_RC(ibv_dealloc_pd(other));
+	CHECK_EQ(write_to(pair, local, to.addr, buf->mr->rkey, 64),
+		 IBV_WC_SUCCESS);
+	buf_move(buf, &to, local, &from, 64);
+	buf_check(buf);
+	buf_free(local);
+	buf_free(buf);
+}
+
+/* A zero-based region stays so with other memory, and can become one, or none. */
+TEST_F(pair, rereg_zero_based)
+{
+	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
+	struct buf *first = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct buf *second = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct ibv_sge from = buf_sge(local, 0, 64), to;
+	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, first->mem + 100, PAGE,
+				       ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
+
+	CHECK_ERRNO(mr);
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+			       second->mem + 10, PAGE + 20, 0));
+	to = buf_sge(second, 10 + PAGE - 44, 64);
+	CHECK_EQ(write_to(pair, local, PAGE - 44, mr->rkey, 64),
+		 IBV_WC_SUCCESS);
+	buf_move(second, &to, local, &from, 64);
+	expect_refused(pair, local, PAGE - 43, mr->rkey, 64);
+	expect_refused(pair, local, buf_addr(second, 10), mr->rkey, 64);
+
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION |
+			       IBV_REREG_MR_CHANGE_ACCESS, NULL, first->mem,
+			       2 * PAGE, ALL_ACCESS));
+	to = buf_sge(first, 2 * PAGE - 64, 64);
+	CHECK_EQ(write_to(pair, local, to.addr, mr->rkey, 64), IBV_WC_SUCCESS);
+	buf_move(first, &to, local, &from, 64);
+	expect_refused(pair, local, 0, mr->rkey, 64);
+
+	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION |
+			       IBV_REREG_MR_CHANGE_ACCESS, NULL,
+			       second->mem + 1000, 300,
+			       ALL_ACCESS | IBV_ACCESS_ZERO_BASED));
+	to = buf_sge(second, 1000 + 236, 64);
+	CHECK_EQ(write_to(pair, local, 236, mr->rkey, 64), IBV_WC_SUCCESS);
+	buf_move(second, &to, local, &from, 64);
+	expect_refused(pair, local, 237, mr->rkey, 64);
+	buf_check(first);
+	buf_check(second);
+	CHECK_RC(ibv_dereg_mr(mr));
+	buf_free(local);
+	buf_free(first);
+	buf_free(second);
+}
+
 /* ---- the end of a region ----------------------------------------------- */
 
 #define FLIGHT_BYTES 65536
