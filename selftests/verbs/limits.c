@@ -452,6 +452,65 @@ TEST_EACH(qp_size, qp_sizes)
 	host_close(host);
 }
 
+struct srq_size {
+	const char *name;
+	uint32_t wr, sge;		/* -1: the device's maximum */
+	uint32_t over_wr, over_sge;	/* added, and then refused */
+};
+
+static const struct srq_size srq_sizes[] = {
+	{ "wr", -1, 1, 1, 0 },
+	{ "sge", 1, -1, 0, 1 },
+	{ "all", -1, -1, 1, 1 },
+};
+
+static struct ibv_srq *sized_srq(struct host *host,
+				 struct ibv_srq_init_attr *init)
+{
+	errno = 0;
+	return ibv_create_srq(host->pd, init);
+}
+
+/* As many receives as were asked for can be posted, with as many pieces. */
+static void fill_srq(struct ibv_srq *srq, const struct srq_size *size)
+{
+	struct ibv_sge *sge = calloc(size->sge, sizeof(*sge));
+	struct ibv_recv_wr *bad, wr = { .sg_list = sge, .num_sge = size->sge };
+	uint32_t i;
+
+	CHECK(sge);
+	for (i = 0; i < size->wr; i++)
+		CHECK_RC(ibv_post_srq_recv(srq, &wr, &bad));
+	free(sge);
+}
+
+TEST_EACH(srq_size, srq_sizes)
+{
+	struct host *host = host_open(0);
+	struct srq_size size = *arg;
+	struct ibv_srq_init_attr init = {};
+	struct ibv_srq *srq;
+
+	if (size.wr == (uint32_t)-1)
+		size.wr = host->dev.max_srq_wr;
+	if (size.sge == (uint32_t)-1)
+		size.sge = host->dev.max_srq_sge;
+	init.attr.max_wr = size.wr;
+	init.attr.max_sge = size.sge;
+	srq = sized_srq(host, &init);
+	CHECK_ERRNO(srq);
+	CHECK(init.attr.max_wr >= size.wr && init.attr.max_sge >= size.sge);
+	fill_srq(srq, &size);
+	CHECK_RC(ibv_destroy_srq(srq));
+
+	init.attr.max_wr = size.wr + size.over_wr;
+	init.attr.max_sge = size.sge + size.over_sge;
+	if (sized_srq(host, &init))
+		FAIL("more than the maximum is created");
+	CHECK_EQ(errno, EINVAL);
+	host_close(host);
+}
+
 /* A queue pair without a send or without a receive queue. */
 static const struct size empty_queues[] = {
 	{ "no_receives", { 4, 0, 1, 0, 0 }, {} },
@@ -500,40 +559,95 @@ TEST_LIMIT(longest_send_queue, 300)
 	pair_teardown(pair);
 }
 
-/* The maximum number of pieces, one byte each. */
-TEST(most_pieces)
-{
-	struct param param = param_default();
-	struct host *host = host_open(0);
-	int i, n = host->dev.max_sge;
-	struct ibv_sge *from = calloc(n, sizeof(*from));
-	struct ibv_sge *to = calloc(n, sizeof(*to));
-	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, 1, from, n,
-					IBV_SEND_SIGNALED);
-	struct buf *src, *dst;
-	struct pair *pair;
+static const struct {
+	const char *name;
+	bool shared;
+} receive_queues[] = {
+	{ "own_queue", false }, { "shared_queue", true },
+};
 
-	host_close(host);
-	CHECK(from && to && n > 0);
-	param.sq_sge = param.rq_sge = n;
-	pair = pair_new(&param);
-	src = buf_new(pair->a.host->pd, 3 * n, ALL_ACCESS);
-	dst = buf_new(pair->b.host->pd, 3 * n, ALL_ACCESS);
+struct pieces {
+	struct param param, receiver;
+	struct host *host;
+	struct end a, b;
+	struct buf *src, *dst;
+	struct ibv_sge *from, *to;
+	int num;
+};
+
+static void open_pieces(struct pieces *p, bool shared)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1 } };
+	int n;
+
+	memset(p, 0, sizeof(*p));
+	p->host = host_open(0);
+	p->num = n = shared ? p->host->dev.max_srq_sge : p->host->dev.max_sge;
+	CHECK(n > 0 && n <= p->host->dev.max_sge);
+	p->from = calloc(n, sizeof(*p->from));
+	p->to = calloc(n, sizeof(*p->to));
+	CHECK(p->from && p->to);
+	p->param = param_default();
+	p->param.sq_sge = p->param.rq_sge = n;
+	p->receiver = p->param;
+	init.attr.max_sge = n;
+	if (shared)
+		p->receiver.srq = ibv_create_srq(p->host->pd, &init);
+	CHECK_ERRNO(!shared || p->receiver.srq);
+	end_create(&p->a, p->host, &p->param);
+	end_create(&p->b, p->host, &p->receiver);
+	end_connect(&p->b, &p->a);
+	end_connect(&p->a, &p->b);
+	p->src = buf_new(p->host->pd, 3 * n, ALL_ACCESS);
+	p->dst = buf_new(p->host->pd, 3 * n, ALL_ACCESS);
+}
+
+static void close_pieces(struct pieces *p)
+{
+	buf_free(p->src);
+	buf_free(p->dst);
+	end_destroy(&p->a);
+	end_destroy(&p->b);
+	if (p->receiver.srq)
+		CHECK_RC(ibv_destroy_srq(p->receiver.srq));
+	host_close(p->host);
+	free(p->from);
+	free(p->to);
+}
+
+static void receive_pieces(struct pieces *p, uint64_t id)
+{
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = id, .sg_list = p->to, .num_sge = p->num,
+	};
+
+	if (p->receiver.srq)
+		CHECK_RC(ibv_post_srq_recv(p->receiver.srq, &wr, &bad));
+	else
+		end_recv(&p->b, id, p->to, p->num);
+}
+
+/* The maximum number of pieces, one byte each. */
+TEST_EACH(most_pieces, receive_queues)
+{
+	struct ibv_send_wr wr;
+	struct pieces p;
+	int i, n;
+
+	open_pieces(&p, arg->shared);
+	n = p.num;
 	for (i = 0; i < n; i++) {
-		from[i] = buf_sge(src, 3 * i, 1);
-		to[i] = buf_sge(dst, 3 * (n - i) - 1, 1);
+		p.from[i] = buf_sge(p.src, 3 * i, 1);
+		p.to[i] = buf_sge(p.dst, 3 * (n - i) - 1, 1);
 	}
-	end_recv(&pair->b, 2, to, n);
-	end_send(&pair->a, &wr);
-	CHECK_EQ(wc_expect(pair->b.rcq, 2, IBV_WC_SUCCESS).byte_len, n);
-	wc_expect(pair->a.scq, 1, IBV_WC_SUCCESS);
-	buf_move(dst, to, src, from, n);
-	buf_check(dst);
-	buf_free(src);
-	buf_free(dst);
-	pair_teardown(pair);
-	free(from);
-	free(to);
+	receive_pieces(&p, 2);
+	wr = send_wr(IBV_WR_SEND, 1, p.from, n, IBV_SEND_SIGNALED);
+	end_send(&p.a, &wr);
+	CHECK_EQ(wc_expect(p.b.rcq, 2, IBV_WC_SUCCESS).byte_len, n);
+	wc_expect(p.a.scq, 1, IBV_WC_SUCCESS);
+	buf_move(p.dst, p.to, p.src, p.from, n);
+	buf_check(p.dst);
+	close_pieces(&p);
 }
 
 /* ---- what is there at all ---------------------------------------------- */
