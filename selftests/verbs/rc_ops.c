@@ -500,15 +500,16 @@ TEST_EACH(receive_queue_depth, depths)
  * request beyond the depth waits at the requester; the responder would answer
  * it with an error.
  */
-static void deep_reads(struct pair *pair, struct buf *local, struct buf *remote)
+static void deep_reads(struct pair *pair, struct buf *local, struct buf *remote,
+		       unsigned int count)
 {
 	struct ibv_sge to, from;
 	struct ibv_send_wr wr;
 	unsigned int i;
 
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < count; i++) {
 		to = buf_sge(local, 3000 * i, i & 1 ? 8 : 2999);
-		from = buf_sge(remote, 3000 * (63 - i), to.length);
+		from = buf_sge(remote, 3000 * (count - 1 - i), to.length);
 		wr = send_wr(i & 1 ? IBV_WR_ATOMIC_CMP_AND_SWP :
 			     IBV_WR_RDMA_READ, i, &to, 1, IBV_SEND_SIGNALED);
 		if (i & 1)
@@ -518,36 +519,55 @@ static void deep_reads(struct pair *pair, struct buf *local, struct buf *remote)
 		end_send(&pair->a, &wr);
 		buf_move(local, &to, remote, &from, to.length);
 	}
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < count; i++)
 		wc_expect(pair->a.scq, i, IBV_WC_SUCCESS);
 	buf_check(local);
 	buf_check(remote);
 }
 
-TEST(read_atomic_depths)
+/* Some more than the depth, so that some have to wait. */
+static void reads_at_depth(unsigned int depth)
+{
+	unsigned int count = depth < 32 ? 64 : 2 * depth;
+	struct param param = param_default();
+	struct buf *local, *remote;
+	struct pair *pair;
+
+	param.rd_atomic = depth;
+	param.sq_wr = param.scqe = count;
+	pair = pair_new(&param);
+	local = buf_new(pair->a.host->pd, count * 3000, ALL_ACCESS);
+	remote = buf_new(pair->b.host->pd, count * 3000, ALL_ACCESS);
+	deep_reads(pair, local, remote, count);
+	buf_free(local);
+	buf_free(remote);
+	pair_teardown(pair);
+}
+
+static int max_depth(void)
 {
 	struct host *host = host_open(0);
-	int depth, max = host->dev.max_qp_rd_atom;
+	int max = host->dev.max_qp_rd_atom;
 
 	CHECK(max >= 1);
 	CHECK(host->dev.max_qp_init_rd_atom >= 1);
 	if (max > host->dev.max_qp_init_rd_atom)
 		max = host->dev.max_qp_init_rd_atom;
 	host_close(host);
-	for (depth = 1; depth <= max && depth <= 16; depth++) {
-		struct param param = param_default();
-		struct buf *local, *remote;
-		struct pair *pair;
+	return max;
+}
 
-		param.rd_atomic = depth;
-		pair = pair_new(&param);
-		local = buf_new(pair->a.host->pd, 64 * 3000, ALL_ACCESS);
-		remote = buf_new(pair->b.host->pd, 64 * 3000, ALL_ACCESS);
-		deep_reads(pair, local, remote);
-		buf_free(local);
-		buf_free(remote);
-		pair_teardown(pair);
-	}
+TEST(read_atomic_depths)
+{
+	int depth, max = max_depth();
+
+	for (depth = 1; depth <= max && depth <= 16; depth++)
+		reads_at_depth(depth);
+}
+
+TEST(read_atomic_max_depth)
+{
+	reads_at_depth(max_depth());
 }
 
 /* One call may post a list; the queue takes what fits and names the first bad. */
