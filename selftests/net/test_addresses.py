@@ -177,6 +177,31 @@ class OneHostTest(Addresses):
             self.wait_gid(self.a, "t1", mapped("10.78.1.3"))
         self.assertEqual(gids(self.a, "t1"), before)
 
+    def test_full_table(self):
+        """Each place is used; an address too many has none, and one again when another has gone."""
+        self.dummies(1)
+        add(self.a, "t1", "d1")
+        self.wait_gid(self.a, "t1", mapped("10.78.1.1"))
+        places = int(self.a.run(f"ls {SYSFS}/t1/ports/1/gids | wc -l", check=True).stdout)
+        self.assertEqual(places, 1024)
+        more = places - len(gids(self.a, "t1"))
+        script(self.a, f"for i in $(seq 0 {more}); do "
+                       "echo addr add 10.90.$((i / 250)).$((i % 250 + 1))/32 dev d1; done | ip -batch -")
+        last = mapped(f"10.90.{more // 250}.{more % 250 + 1}")
+        # The kernel takes them in turn: with the first one gone again all have been tried.
+        script(self.a, "ip addr del 10.90.0.1/32 dev d1")
+        self.wait_gid(self.a, "t1", mapped(f"10.90.{(more - 1) // 250}.{(more - 1) % 250 + 1}"))
+        self.wait_gid(self.a, "t1", mapped("10.90.0.1"), there=False)
+        found = gids(self.a, "t1")
+        self.assertEqual(len(found), places - 1)
+        self.assertNotIn(last, [gid for gid, _ in found.values()])
+        # The largest index that a process can name.
+        self.connect((self.a, "t1", 255), (self.a, "t1", 255))
+        script(self.a, f"ip addr del 10.90.{more // 250}.{more % 250 + 1}/32 dev d1; "
+                       f"ip addr add 10.90.{more // 250}.{more % 250 + 1}/32 dev d1")
+        self.wait_gid(self.a, "t1", last)
+        self.assertEqual(len(gids(self.a, "t1")), places)
+
     def test_two_devices(self):
         """Of one namespace; whichever interface the kernel delivers on."""
         self.dummies(2)
