@@ -231,20 +231,6 @@ TEST(port_event_to_all)
 	host_close(h1);
 }
 
-/* A connection outlives a short time of no link. */
-TEST_F(pair, connection_survives_link)
-{
-	struct host *host = pair->a.host;
-
-	need_netdev(host);
-	end_ping(&pair->a, &pair->b);
-	link_down(host);
-	wait_port_state(host, IBV_PORT_DOWN);
-	link_up(host);
-	wait_port_state(host, IBV_PORT_ACTIVE);
-	end_ping(&pair->a, &pair->b);
-}
-
 /* ---- of GIDs ----------------------------------------------------------- */
 
 static bool has_gid(struct host *host, const union ibv_gid *gid)
