@@ -299,27 +299,86 @@ TEST(invalidate_by_peer)
 	close_window(w);
 }
 
-/* Nobody but the QP that it is bound to uses a type 2 window. */
-TEST(of_another_qp)
+/* A connection of the window's host beside the one that it is bound to. */
+struct stranger {
+	struct end end, peer;
+};
+
+static void open_stranger(struct win *w, struct stranger *s)
 {
-	struct win *w = open_window(IBV_MW_TYPE_2, BASE_ACCESS);
-	struct end other, peer;
+	end_create(&s->end, w->pair->b.host, &w->pair->param);
+	end_create(&s->peer, w->pair->a.host, &w->pair->param);
+	end_connect(&s->end, &s->peer);
+	end_connect(&s->peer, &s->end);
+}
+
+static void close_stranger(struct stranger *s)
+{
+	end_destroy(&s->end);
+	end_destroy(&s->peer);
+}
+
+static void write_by_stranger(struct win *w, struct stranger *s)
+{
 	struct ibv_sge sge = buf_sge(w->data, 0, 1);
 	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, 1, &sge, 1,
 					IBV_SEND_SIGNALED);
 
-	end_create(&other, w->pair->b.host, &w->pair->param);
-	end_create(&peer, w->pair->a.host, &w->pair->param);
-	end_connect(&other, &peer);
-	end_connect(&peer, &other);
-	BIND(0, 64, IBV_ACCESS_REMOTE_WRITE);
 	wr_remote(&wr, buf_addr(w->base, 0), w->rkey);
-	end_send(&peer, &wr);
-	wc_expect(peer.scq, 1, IBV_WC_REM_ACCESS_ERR);
-	wr = invalidate(w->rkey);
-	end_destroy(&other);
-	end_destroy(&peer);
+	end_send(&s->peer, &wr);
+	wc_expect(s->peer.scq, 1, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void invalidate_by_stranger(struct win *w, struct stranger *s)
+{
+	struct ibv_send_wr wr = invalidate(w->rkey);
+
+	end_send(&s->end, &wr);
+	wc_expect(s->end.scq, 5, IBV_WC_LOC_QP_OP_ERR);
+	end_wait_state(&s->end, IBV_QPS_ERR);
+}
+
+static void invalidate_by_strangers_peer(struct win *w, struct stranger *s)
+{
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND_WITH_INV, 1, NULL, 0,
+					IBV_SEND_SIGNALED);
+	struct ibv_wc wc;
+
+	wr.invalidate_rkey = w->rkey;
+	end_recv(&s->end, 2, NULL, 0);
+	end_send(&s->peer, &wr);
+	wc_expect(s->peer.scq, 1, IBV_WC_REM_ACCESS_ERR);
+	wc = wc_wait(s->end.rcq);
+	CHECK_EQ(wc.wr_id, 2);
+	CHECK(wc.status != IBV_WC_SUCCESS);
+}
+
+static const struct {
+	const char *name;
+	void (*act)(struct win *w, struct stranger *s);
+} strangers[] = {
+	{ "write", write_by_stranger },
+	{ "invalidate", invalidate_by_stranger },
+	{ "send_with_invalidate", invalidate_by_strangers_peer },
+};
+
+/*
+ * 10.6.7.2.2: nobody but the QP that it is bound to uses a type 2 window, or takes
+ * the binding back.
+ */
+TEST_EACH(of_another_qp, strangers)
+{
+	struct win *w = open_window(IBV_MW_TYPE_2, BASE_ACCESS);
+	struct stranger stranger;
+
+	open_stranger(w, &stranger);
+	BIND(0, 64, IBV_ACCESS_REMOTE_WRITE);
+	arg->act(w, &stranger);
 	buf_check(w->base);
+	ALLOWED(WRITE, buf_addr(w->base, 0), 64);
+	memcpy(w->base->shadow, w->data->mem, 64);
+	buf_check(w->base);
+	close_stranger(&stranger);
 	close_window(w);
 }
 
@@ -380,25 +439,20 @@ TEST_EACH(bad_bind, bad_binds)
 {
 	struct win *w = open_window(arg->type, arg->base_access);
 	struct ibv_mw_bind_info bad = info(w, 0, arg->length, arg->access);
-	struct ibv_mw_bind one = {
-		.wr_id = 9, .send_flags = IBV_SEND_SIGNALED, .bind_info = bad,
-	};
 	uint32_t before = w->mw->rkey;
 
-	one.bind_info.addr += arg->at;
-	if (arg->type == IBV_MW_TYPE_1) {
-		/* The provider may say so itself. */
-		if (ibv_bind_mw(w->pair->b.qp, w->mw, &one)) {
-			close_window(w);
-			return;
-		}
-	} else {
-		post_bind(w, one.bind_info);
-	}
+	bad.addr += arg->at;
+	post_bind(w, bad);
 	wc_expect(w->pair->b.scq, 9, IBV_WC_MW_BIND_ERR);
 	end_wait_state(&w->pair->b, IBV_QPS_ERR);
 	pair_reconnect(w->pair);
+	/* Nothing is shown, and the window can be bound as ever. */
+	REFUSED(READ, buf_addr(w->base, 0), 1, w->rkey);
 	w->mw->rkey = before;
+	if (arg->base_access & IBV_ACCESS_MW_BIND) {
+		BIND(0, 8, IBV_ACCESS_REMOTE_READ);
+		ALLOWED(READ, buf_addr(w->base, 0), 8);
+	}
 	close_window(w);
 }
 
@@ -505,7 +559,24 @@ TEST(given_back_under_traffic)
 
 /* ---- while peers write ------------------------------------------------- */
 
-/* Binding and invalidation beside a stream: all or nothing of each WRITE. */
+/*
+ * What there is of a WRITE whose window was bound elsewhere meanwhile: its first
+ * packets, and all of them if it succeeded.
+ */
+static void check_beginning(struct win *w, enum ibv_wc_status status)
+{
+	uint32_t mtu = mtu_bytes(w->pair->param.mtu), done = 0;
+
+	if (status == IBV_WC_SUCCESS)
+		done = 8192;
+	while (done < 8192 &&
+	       !memcmp(w->base->mem + done, w->data->mem + done, mtu))
+		done += mtu;
+	memcpy(w->base->shadow, w->data->mem, done);
+	buf_check(w->base);
+}
+
+/* A window bound elsewhere beside a stream through it. */
 TEST(under_traffic)
 {
 	struct win *w = open_window(IBV_MW_TYPE_1, BASE_ACCESS);
@@ -518,6 +589,7 @@ TEST(under_traffic)
 						IBV_SEND_SIGNALED);
 		enum ibv_wc_status status;
 
+		buf_refill(w->data);
 		BIND(0, 8192, IBV_ACCESS_REMOTE_WRITE);
 		wr_remote(&wr, buf_addr(w->base, 0), w->rkey);
 		end_send(&w->pair->a, &wr);
@@ -526,6 +598,7 @@ TEST(under_traffic)
 		status = wc_wait(w->pair->a.scq).status;
 		CHECK(status == IBV_WC_SUCCESS ||
 		      status == IBV_WC_REM_ACCESS_ERR);
+		check_beginning(w, status);
 		if (status != IBV_WC_SUCCESS)
 			pair_reconnect(w->pair);
 		end_ping(&other->a, &other->b);
