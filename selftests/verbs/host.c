@@ -64,7 +64,7 @@ int run(const char *const argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool is_ipv4(const union ibv_gid *gid)
+bool gid_is_ipv4(const union ibv_gid *gid)
 {
 	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -87,7 +87,7 @@ static bool find_gid(struct host *host, int index)
 			continue;
 		if (index >= 0 ? (int)table[i].gid_index == index :
 		    table[i].gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    is_ipv4(&table[i].gid))
+		    gid_is_ipv4(&table[i].gid))
 			break;
 	}
 	if (i < n) {

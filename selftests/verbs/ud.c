@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/if_link.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,15 @@
 #define GRH 40
 #define BYTES 8192
 #define PORT 1
+#define TRAFFIC_CLASS 0x68
+#define FLOW_LABEL 0x54321
+#define HOP_LIMIT 37
 
 struct ud {
 	struct pair *pair;
 	struct buf *from, *to;
 	struct ibv_ah *ah;		/* from a to b */
+	struct ibv_ah_attr attr;	/* of it */
 	uint32_t mtu;
 };
 
@@ -32,7 +37,9 @@ static struct ibv_ah_attr to_gid(const struct host *host,
 		.grh = {
 			.dgid = *gid,
 			.sgid_index = host->gid_index,
-			.traffic_class = 0x68,
+			.traffic_class = TRAFFIC_CLASS,
+			.flow_label = FLOW_LABEL,
+			.hop_limit = HOP_LIMIT,
 		},
 	};
 }
@@ -41,7 +48,6 @@ static struct ud *ud_setup(void)
 {
 	struct param param = param_default();
 	struct ud *ud = calloc(1, sizeof(*ud));
-	struct ibv_ah_attr attr;
 
 	CHECK(ud);
 	param.type = IBV_QPT_UD;
@@ -50,8 +56,41 @@ static struct ud *ud_setup(void)
 	ud->from = buf_new(ud->pair->a.host->pd, BYTES, ALL_ACCESS);
 	ud->to = buf_new(ud->pair->b.host->pd, BYTES, ALL_ACCESS);
 	ud->mtu = mtu_bytes(ud->pair->a.host->port.active_mtu);
-	attr = to_gid(ud->pair->a.host, &ud->pair->b.host->gid);
-	ud->ah = ibv_create_ah(ud->pair->a.host->pd, &attr);
+	ud->attr = to_gid(ud->pair->a.host, &ud->pair->b.host->gid);
+	ud->ah = ibv_create_ah(ud->pair->a.host->pd, &ud->attr);
+	CHECK_ERRNO(ud->ah);
+	return ud;
+}
+
+/* A GID of IPv6 that is not bound to the link; its index. */
+static int global_ipv6(const struct host *host, union ibv_gid *gid)
+{
+	struct ibv_gid_entry table[64];
+	ssize_t n, i;
+
+	n = ibv_query_gid_table(host->ctx, table, ARRAY_SIZE(table), 0);
+	for (i = 0; i < n; i++) {
+		if (table[i].gid_type != IBV_GID_TYPE_ROCE_V2 ||
+		    !table[i].gid.raw[0] || table[i].gid.raw[0] == 0xfe)
+			continue;
+		*gid = table[i].gid;
+		return table[i].gid_index;
+	}
+	SKIP("the device has no global IPv6 GID");
+}
+
+/* The same, but over IPv6. */
+static struct ud *ud6_setup(void)
+{
+	struct ud *ud = ud_setup();
+	struct host *a = ud->pair->a.host;
+	union ibv_gid source, target;
+
+	CHECK_RC(ibv_destroy_ah(ud->ah));
+	global_ipv6(ud->pair->b.host, &target);
+	ud->attr = to_gid(a, &target);
+	ud->attr.grh.sgid_index = global_ipv6(a, &source);
+	ud->ah = ibv_create_ah(a->pd, &ud->attr);
 	CHECK_ERRNO(ud->ah);
 	return ud;
 }
@@ -135,7 +174,33 @@ static const struct length lengths[] = {
 	{ "0", 0 }, { "1", 1 }, { "255", 255 }, { "256", 256 }, { "mtu", ~0u },
 };
 
-static void check_grh(struct ud *ud, const uint8_t *grh, uint32_t length)
+/* What is in front of a datagram, as it is on the wire. */
+struct route {
+	const union ibv_gid *from, *to;
+	uint8_t hop_limit;
+	uint32_t length;		/* of the payload, if the rest is usual */
+	bool immediate;
+};
+
+/* UDP, BTH, DETH, immediate, payload with pad, ICRC. */
+static uint32_t udp_bytes(const struct route *r)
+{
+	return 8 + 12 + 8 + (r->immediate ? 4 : 0) + (r->length + 3) / 4 * 4 + 4;
+}
+
+/* All of it, with the checksum's own field, sums up to nothing (RFC 1071). */
+static uint16_t checksum(const uint8_t *header)
+{
+	uint32_t i, sum = 0;
+
+	for (i = 0; i < 20; i += 2)
+		sum += header[i] << 8 | header[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~(sum + (sum >> 16));
+}
+
+/* A17.4.5.1: in the last 20 bytes; the others are zero here. */
+static void check_ipv4(const uint8_t *grh, const struct route *r)
 {
 	const struct ip *ip = (const void *)(grh + 20);
 	uint8_t zero[20] = { 0 };
@@ -143,20 +208,65 @@ static void check_grh(struct ud *ud, const uint8_t *grh, uint32_t length)
 	CHECK(!memcmp(grh, zero, sizeof(zero)));
 	CHECK_EQ(ip->ip_v, 4);
 	CHECK_EQ(ip->ip_hl, 5);
+	CHECK_EQ(ip->ip_tos, TRAFFIC_CLASS);
+	CHECK_EQ(ntohs(ip->ip_len), 20 + udp_bytes(r));
+	CHECK_EQ(ntohs(ip->ip_off), IP_DF);
+	CHECK_EQ(ip->ip_ttl, r->hop_limit);
 	CHECK_EQ(ip->ip_p, IPPROTO_UDP);
-	CHECK_EQ(ip->ip_tos, 0x68);
-	CHECK(ip->ip_ttl);
-	/* IP, UDP, BTH, DETH, immediate, payload with pad, ICRC. */
-	CHECK_EQ(ntohs(ip->ip_len), 20 + 8 + 12 + 8 + 4 +
-		 (length + 3) / 4 * 4 + 4);
-	CHECK(!memcmp(&ip->ip_src, ud->pair->a.host->gid.raw + 12, 4));
-	CHECK(!memcmp(&ip->ip_dst, ud->pair->b.host->gid.raw + 12, 4));
+	CHECK_EQ(checksum(grh + 20), 0);
+	CHECK(!memcmp(&ip->ip_src, r->from->raw + 12, 4));
+	CHECK(!memcmp(&ip->ip_dst, r->to->raw + 12, 4));
 }
 
-TEST_EACH(transfer, lengths)
+static void check_ipv6(const uint8_t *grh, const struct route *r)
 {
-	struct ud *ud = ud_setup();
-	uint32_t length = arg->length == ~0u ? ud->mtu : arg->length;
+	const struct ip6_hdr *ip = (const void *)grh;
+
+	CHECK_EQ(ntohl(ip->ip6_flow),
+		 6u << 28 | TRAFFIC_CLASS << 20 | FLOW_LABEL);
+	CHECK_EQ(ntohs(ip->ip6_plen), udp_bytes(r));
+	CHECK_EQ(ip->ip6_nxt, IPPROTO_UDP);
+	CHECK_EQ(ip->ip6_hlim, r->hop_limit);
+	CHECK(!memcmp(&ip->ip6_src, r->from->raw, 16));
+	CHECK(!memcmp(&ip->ip6_dst, r->to->raw, 16));
+}
+
+static void check_grh(const uint8_t *grh, const struct route *r)
+{
+	if (gid_is_ipv4(r->to))
+		check_ipv4(grh, r);
+	else
+		check_ipv6(grh, r);
+}
+
+static void source_gid(struct ud *ud, const struct ibv_ah_attr *attr,
+		       union ibv_gid *gid)
+{
+	CHECK(!ibv_query_gid(ud->pair->a.host->ctx, PORT, attr->grh.sgid_index,
+			     gid));
+}
+
+/* The core puts the route's hop limit in the place of the handle's. */
+#define ROUTE_HOP_LIMIT 64
+
+static void check_unicast_grh(struct ud *ud, const uint8_t *grh,
+			      uint32_t length)
+{
+	union ibv_gid from;
+	struct route route = {
+		.from = &from,
+		.to = &ud->attr.grh.dgid,
+		.hop_limit = ROUTE_HOP_LIMIT,
+		.length = length,
+		.immediate = true,
+	};
+
+	source_gid(ud, &ud->attr, &from);
+	check_grh(grh, &route);
+}
+
+static void transfer(struct ud *ud, uint32_t length)
+{
 	struct ibv_sge source[2], sink = buf_sge(ud->to, 64, GRH + length);
 	struct ibv_sge body = buf_sge(ud->to, 64 + GRH, length);
 	int n = length > 2 ? buf_cut(ud->from, 5, length, 2, source) : 1;
@@ -176,14 +286,29 @@ TEST_EACH(transfer, lengths)
 	CHECK_EQ(wc.byte_len, GRH + length);
 	CHECK_EQ(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
 	CHECK_EQ(wc.imm_data, htonl(0x12345678));
-	/* UDP over IPv4, where adapters tell it. */
-	CHECK_EQ(wc.sl, 0xa);
+	/* UDP over IPv4 or IPv6, where adapters tell it. */
+	CHECK_EQ(wc.sl, gid_is_ipv4(&ud->attr.grh.dgid) ? 0xa : 0x9);
 	CHECK_EQ(wc.src_qp, ud->pair->a.qp->qp_num);
 	CHECK_EQ(wc.qp_num, ud->pair->b.qp->qp_num);
-	check_grh(ud, ud->to->mem + 64, length);
+	check_unicast_grh(ud, ud->to->mem + 64, length);
 	memcpy(ud->to->shadow + 64, ud->to->mem + 64, GRH);
 	buf_move(ud->to, &body, ud->from, source, length);
 	buf_check(ud->to);
+}
+
+TEST_EACH(transfer_ipv4, lengths)
+{
+	struct ud *ud = ud_setup();
+
+	transfer(ud, arg->length == ~0u ? ud->mtu : arg->length);
+	ud_teardown(ud);
+}
+
+TEST_EACH(transfer_ipv6, lengths)
+{
+	struct ud *ud = ud6_setup();
+
+	transfer(ud, arg->length == ~0u ? ud->mtu : arg->length);
 	ud_teardown(ud);
 }
 
@@ -203,9 +328,17 @@ TEST_F(ud, inline_data)
 	CHECK(!memcmp(ud->to->mem + GRH, "inline", 6));
 }
 
+static const struct {
+	const char *name;
+	struct ud *(*open)(void);
+} families[] = {
+	{ "ipv4", ud_setup }, { "ipv6", ud6_setup },
+};
+
 /* Who got a datagram can answer it. */
-TEST_F(ud, answer)
+TEST_EACH(answer, families)
 {
+	struct ud *ud = arg->open();
 	struct end *a = &ud->pair->a, *b = &ud->pair->b;
 	struct ibv_sge sink = buf_sge(ud->to, 0, GRH + 8), back;
 	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
@@ -226,6 +359,7 @@ TEST_F(ud, answer)
 	wc_expect(b->scq, 1, IBV_WC_SUCCESS);
 	CHECK_EQ(wc_expect(a->rcq, 3, IBV_WC_SUCCESS).src_qp, b->qp->qp_num);
 	CHECK_RC(ibv_destroy_ah(ah));
+	ud_teardown(ud);
 }
 
 TEST_F(ud, many)
@@ -472,17 +606,25 @@ static const struct group groups[] = {
 /* The source for a group: for IPv6 one that is not bound to the link. */
 static int source_for(const struct host *host, const union ibv_gid *group)
 {
-	struct ibv_gid_entry table[64];
-	ssize_t n, i;
+	union ibv_gid gid;
 
-	if (group->raw[0] != 0xff)
-		return host->gid_index;
-	n = ibv_query_gid_table(host->ctx, table, ARRAY_SIZE(table), 0);
-	for (i = 0; i < n; i++)
-		if (table[i].gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    table[i].gid.raw[0] && table[i].gid.raw[0] != 0xfe)
-			return table[i].gid_index;
-	SKIP("the device has no global IPv6 GID");
+	return group->raw[0] == 0xff ? global_ipv6(host, &gid) :
+				       host->gid_index;
+}
+
+/* Groups' datagrams go through the host's stack: this is the packet's header. */
+static void check_group_grh(struct ud *ud, const struct ibv_ah_attr *attr)
+{
+	union ibv_gid from;
+	struct route route = {
+		.from = &from,
+		.to = &attr->grh.dgid,
+		.hop_limit = HOP_LIMIT,
+		.length = 100,
+	};
+
+	source_gid(ud, attr, &from);
+	check_grh(ud->to->mem, &route);
 }
 
 /* Send to the group; @heard: both ends hear it, or the first alone. */
@@ -506,6 +648,7 @@ static void send_to_group(struct ud *ud, const union ibv_gid *gid, bool heard)
 		CHECK_EQ(wc_expect(b->rcq, 2, IBV_WC_SUCCESS).byte_len,
 			 GRH + 100);
 		CHECK(!memcmp(ud->to->mem + GRH, ud->from->mem, 100));
+		check_group_grh(ud, &attr);
 	}
 	CHECK_RC(ibv_destroy_ah(wr.wr.ud.ah));
 }

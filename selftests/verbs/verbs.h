@@ -37,6 +37,7 @@ struct host {
 /* End 0 is on --dev; end 1 is on --dev2, or on --dev when that is not given. */
 struct host *host_open(unsigned int end);
 void host_close(struct host *host);
+bool gid_is_ipv4(const union ibv_gid *gid);
 
 /* The next asynchronous event, acknowledged. */
 void host_event(struct host *host, struct ibv_async_event *event);
