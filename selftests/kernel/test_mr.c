@@ -438,8 +438,119 @@ static bool alloc_limits(struct kt *t)
 			return kt_fail(t, "bad arguments %d taken", i);
 		}
 	}
-	mr = kt_alloc_mr(t, t->pd, t->dev->attrs.max_fast_reg_page_list_len);
-	return mr;
+	mr = ib_alloc_mr(t->pd, IB_MR_TYPE_MEM_REG,
+			 t->dev->attrs.max_fast_reg_page_list_len + 1);
+	if (!IS_ERR(mr)) {
+		ib_dereg_mr(mr);
+		return kt_fail(t, "more pages than the maximum taken");
+	}
+	return true;
+}
+
+/**
+ * struct page_list - single pages, wherever there are some
+ * @sg: a list entry for each
+ * @num: how many
+ */
+struct page_list {
+	struct scatterlist *sg;
+	u32 num;
+};
+
+static void free_pages_of(struct page_list *list)
+{
+	while (list->num)
+		__free_page(sg_page(&list->sg[--list->num]));
+	kvfree(list->sg);
+}
+
+static bool alloc_pages_of(struct kt *t, struct page_list *list, u32 num)
+{
+	list->num = 0;
+	list->sg = kvcalloc(num, sizeof(*list->sg), GFP_KERNEL);
+	KT_REQUIRE(t, list->sg, "no memory");
+	sg_init_table(list->sg, num);
+	while (list->num < num) {
+		struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
+
+		KT_REQUIRE(t, page, "no memory");
+		sg_set_page(&list->sg[list->num++], page, PAGE_SIZE, 0);
+	}
+	return true;
+}
+
+static bool map_pages_of(struct kt *t, struct ib_mr *mr,
+			 const struct page_list *list, u32 want)
+{
+	int n = ib_dma_map_sg(t->dev, list->sg, list->num, DMA_BIDIRECTIONAL);
+
+	KT_REQUIRE(t, n == list->num, "DMA mapping: %d", n);
+	n = ib_map_mr_sg(mr, list->sg, n, NULL, PAGE_SIZE);
+	ib_dma_unmap_sg(t->dev, list->sg, list->num, DMA_BIDIRECTIONAL);
+	KT_REQUIRE(t, n == want && mr->length == (u64)want * PAGE_SIZE,
+		   "%d pages of %u, %llu bytes", n, want, mr->length);
+	return true;
+}
+
+/* A buffer's worth at a time: written by the peer, looked at, and read back. */
+static bool use_pages_of(struct kt *t, struct ib_mr *mr,
+			 const struct page_list *list, u32 pages)
+{
+	const u32 step = KT_BUF_SIZE / PAGE_SIZE;
+	u8 *buf = t->side[0].buf;
+	u32 i, first;
+
+	for (first = 0; first < pages; first += step) {
+		u32 num = min(step, pages - first), len = num * PAGE_SIZE;
+		u64 addr = mr->iova + (u64)first * PAGE_SIZE;
+
+		kt_fill(buf, len, first);
+		if (!write_to(t, len, addr, mr->rkey, IB_WC_SUCCESS))
+			return false;
+		for (i = 0; i < num; i++)
+			KT_REQUIRE(t, !memcmp(buf + i * PAGE_SIZE,
+					      sg_virt(&list->sg[first + i]),
+					      PAGE_SIZE), "page %u", first + i);
+	}
+	for (first = 0; first < pages; first += step) {
+		u32 len = min(step, pages - first) * PAGE_SIZE;
+		u64 addr = mr->iova + (u64)first * PAGE_SIZE;
+
+		memset(buf, 0, len);
+		if (!read_from(t, len, addr, mr->rkey, IB_WC_SUCCESS) ||
+		    !kt_check_fill(t, buf, len, first))
+			return false;
+	}
+	return true;
+}
+
+static bool fill_mr(struct kt *t, struct page_list *list, u32 pages)
+{
+	struct ib_mr *mr = kt_alloc_mr(t, t->pd, pages);
+	u64 end;
+
+	/* One page more than fits, which is left out. */
+	if (!mr || !alloc_pages_of(t, list, pages + 1) ||
+	    !map_pages_of(t, mr, list, pages) ||
+	    !kt_reg(t, mr, 1, ACCESS_ALL) || !use_pages_of(t, mr, list, pages))
+		return false;
+	end = mr->iova + mr->length;
+	if (!write_to(t, 8, end - 7, mr->rkey, IB_WC_REM_ACCESS_ERR))
+		return false;
+	KT_REQUIRE(t, !memchr_inv(sg_virt(&list->sg[pages]), 0, PAGE_SIZE),
+		   "the page after the last one was written");
+	return true;
+}
+
+/* As many pages as a region can have, none of which need be neighbours. */
+static bool most_pages(struct kt *t)
+{
+	u32 pages = t->dev->attrs.max_fast_reg_page_list_len;
+	struct page_list list = {};
+	bool good = fill_mr(t, &list, pages);
+
+	free_pages_of(&list);
+	return good;
 }
 
 static bool keys_are_new(struct kt *t)
@@ -516,6 +627,7 @@ const struct kt_case kt_mr_cases[] = {
 	{ "SEND with invalidate of a wrong key", send_with_bad_inv },
 	{ "RDMA READ with invalidate", read_with_inv },
 	{ "regions that cannot be", alloc_limits },
+	{ "as many pages as there can be", most_pages },
 	{ "keys do not come back", keys_are_new },
 	{ "invalidate under fire", invalidate_under_fire },
 	{}
