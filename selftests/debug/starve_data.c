@@ -57,24 +57,30 @@ static void hungry_open(struct hungry *h)
 	h->congested = congested(h);
 }
 
-static void check_counter(struct end *end, const char *name,
-			  unsigned long before)
+/* Tell which counters of an end moved; returns how many. */
+static unsigned int moved(struct end *end, const unsigned long *before)
 {
-	unsigned long now = counter(device(end), name);
+	unsigned int i, n = 0;
 
-	if (now != before)
-		FAIL("%s of %s went from %lu to %lu", name, device(end),
-		     before, now);
+	for (i = 0; i < ARRAY_SIZE(losses); i++) {
+		unsigned long now = counter(device(end), losses[i]);
+
+		if (now == before[i])
+			continue;
+		n++;
+		tap_note("%s of %s went from %lu to %lu", losses[i],
+			 device(end), before[i], now);
+	}
+	return n;
 }
 
 static void hungry_close(struct hungry *h)
 {
-	unsigned int i;
+	unsigned int n = moved(&h->pair->a, h->lost[0]) +
+			 moved(&h->pair->b, h->lost[1]);
 
-	for (i = 0; i < ARRAY_SIZE(losses); i++) {
-		check_counter(&h->pair->a, losses[i], h->lost[0][i]);
-		check_counter(&h->pair->b, losses[i], h->lost[1][i]);
-	}
+	if (n)
+		FAIL("to the transport something was lost: %u counters", n);
 	wc_none(h->pair->a.scq);
 	wc_none(h->pair->b.rcq);
 	end_ping(&h->pair->b, &h->pair->a);
@@ -219,15 +225,12 @@ TEST_EACH_LIMIT(doorbell, messages, 200)
 
 /* ---- the stock of pages is used up -------------------------------------- */
 
-/* Smaller ones go round in packets that were used before. */
+/* Smaller ones may go round in packets that were used before. */
 static const struct message long_messages[] = {
-	{ "send_5000", IBV_WR_SEND, 5000 },
 	{ "send_64k", IBV_WR_SEND, LARGEST },
-	{ "write_5000", IBV_WR_RDMA_WRITE, 5000 },
 	{ "write_64k", IBV_WR_RDMA_WRITE, LARGEST },
-	{ "read_5000", IBV_WR_RDMA_READ, 5000 },
 	{ "read_64k", IBV_WR_RDMA_READ, LARGEST },
-	{ "write_imm_5000", IBV_WR_RDMA_WRITE_WITH_IMM, 5000 },
+	{ "write_imm_64k", IBV_WR_RDMA_WRITE_WITH_IMM, LARGEST },
 };
 
 /* Messages, until one of them had to be sent later. */
