@@ -57,30 +57,31 @@ static void hungry_open(struct hungry *h)
 	h->congested = congested(h);
 }
 
-/* Tell which counters of an end moved; returns how many. */
-static unsigned int moved(struct end *end, const unsigned long *before)
+/* Write which counters of an end moved, and how far. */
+static void put_moved(FILE *f, struct end *end, const unsigned long *before)
 {
-	unsigned int i, n = 0;
+	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(losses); i++) {
 		unsigned long now = counter(device(end), losses[i]);
 
-		if (now == before[i])
-			continue;
-		n++;
-		tap_note("%s of %s went from %lu to %lu", losses[i],
-			 device(end), before[i], now);
+		if (now != before[i])
+			fprintf(f, " %s: %s %lu", device(end), losses[i],
+				now - before[i]);
 	}
-	return n;
 }
 
 static void hungry_close(struct hungry *h)
 {
-	unsigned int n = moved(&h->pair->a, h->lost[0]) +
-			 moved(&h->pair->b, h->lost[1]);
+	char text[1024] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
 
-	if (n)
-		FAIL("to the transport something was lost: %u counters", n);
+	CHECK_ERRNO(f);
+	put_moved(f, &h->pair->a, h->lost[0]);
+	put_moved(f, &h->pair->b, h->lost[1]);
+	fclose(f);
+	if (text[0])
+		FAIL("to the transport something was lost:%s", text);
 	wc_none(h->pair->a.scq);
 	wc_none(h->pair->b.rcq);
 	end_ping(&h->pair->b, &h->pair->a);

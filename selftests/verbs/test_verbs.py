@@ -14,8 +14,9 @@ TRACING = "/sys/kernel/tracing"
 
 
 class Verbs(VmTestCase):
-    """One test for each program of the Makefile."""
+    """One test for each program of the Makefile; each case of it has a limit of its own."""
 
+    limit = 700
     hosts = 1
     debug = True
 
