@@ -3,6 +3,7 @@
  * Messages while memory is short: they go later and arrive whole, no
  * completion is lost, and to the transport nothing has happened.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "inject.h"
