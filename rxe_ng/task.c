@@ -60,6 +60,16 @@ static void run_error(struct rxng_qp *qp, u64 now, int *budget)
 	qp->recheck_at = qp->user ? now + qp->recheck_ns : 0;
 }
 
+/* A peer that never stops sending does not keep this QP from it. */
+static void run_requester(struct rxng_qp *qp, u64 now, int *budget)
+{
+	int lent = max(RXNG_SEND_SHARE - *budget, 0);
+
+	*budget += lent;
+	rxng_requester_run(qp, now, budget);
+	*budget -= lent;
+}
+
 static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 {
 	rxng_completer_run(qp, now, budget);
@@ -69,7 +79,7 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 	rxng_responder_run(qp, now, budget);
 	if (rxng_qp_stands_still(qp))
 		return;
-	rxng_requester_run(qp, now, budget);
+	run_requester(qp, now, budget);
 	if (qp->attr.qp_state == IB_QPS_SQE)
 		rxng_qp_flush_sends(qp, budget);
 }
