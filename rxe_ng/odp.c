@@ -6,8 +6,10 @@
  * the page tables are about to change, the pages are taken out of the span,
  * and the change waits for the accesses under way.
  */
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -247,7 +249,8 @@ static int page_in_at(struct rxng_odp *odp, u64 addr, u64 len,
  * @len: bytes; all of the region's
  * @want: what for
  *
- * They may be gone again when the caller looks.
+ * They may be gone again when the caller looks. Whoever the caller is, the
+ * memory that this takes is charged to the process whose region it is.
  *
  * Return: 0, or a negative errno when the process has no such memory or may
  * not use it so, when it or the caller is about to end, or without memory.
@@ -256,9 +259,12 @@ static int page_in_at(struct rxng_odp *odp, u64 addr, u64 len,
 int rxng_odp_page_in(struct rxng_odp *odp, u64 offset, u64 len,
 		     enum rxng_odp_want want)
 {
+	struct mem_cgroup *charged, *before;
 	u64 addr = odp->start + offset;
 	int err = 0;
 
+	charged = get_mem_cgroup_from_mm(odp->root->umem.owning_mm);
+	before = set_active_memcg(charged);
 	mutex_lock(&odp->mutex);
 	while (len && !err) {
 		u64 part = min(len, SPAN_BYTES - (addr & (SPAN_BYTES - 1)));
@@ -270,6 +276,8 @@ int rxng_odp_page_in(struct rxng_odp *odp, u64 offset, u64 len,
 		cond_resched();
 	}
 	mutex_unlock(&odp->mutex);
+	set_active_memcg(before);
+	mem_cgroup_put(charged);
 	return err;
 }
 
