@@ -43,7 +43,7 @@ static DECLARE_WAIT_QUEUE_HEAD(net_wait);
  * A packet that belongs to no QP counts with the device that it came in by, or
  * else with the namespace's first one.
  */
-static void count_stray(const struct net *net, const struct sk_buff *skb,
+static void count_stray(const struct net *net, const struct net_device *ndev,
 			u32 qpn, enum rxng_stat stat)
 {
 	const struct rxng_net *rn = net_generic(net, net_id);
@@ -51,7 +51,7 @@ static void count_stray(const struct net *net, const struct sk_buff *skb,
 
 	trace_rxng_drop(qpn, stat);
 	list_for_each_entry_rcu(dev, &rn->devs, net_entry) {
-		if (dev->ndev == skb->dev) {
+		if (dev->ndev == ndev) {
 			found = dev;
 			break;
 		}
@@ -132,13 +132,20 @@ static bool parse(struct sk_buff *skb, bool v6, u16 *pkey)
  * @pkey: its partition key
  * @saddr: source address, IPv4 mapped
  * @daddr: destination address, likewise
+ * @ndev: netdev that it came in by, that below a VLAN
  */
 struct arrival {
 	bool v6;
 	u16 pkey;
 	struct in6_addr saddr;
 	struct in6_addr daddr;
+	const struct net_device *ndev;
 };
+
+static const struct net_device *real_dev(const struct net_device *ndev)
+{
+	return is_vlan_dev(ndev) ? vlan_dev_real_dev(ndev) : ndev;
+}
 
 static void take_addresses(const struct sk_buff *skb, struct arrival *from)
 {
@@ -189,41 +196,40 @@ static bool strip(struct sk_buff *skb, bool v6)
 	return true;
 }
 
-static bool has_ipv4(struct rxng_dev *dev, __be32 addr)
+static bool has_ipv4(const struct net_device *ndev, __be32 addr)
 {
-	struct net_device *ndev = __ip_dev_find(dev->net, addr, false);
+	const struct in_device *in = __in_dev_get_rcu(ndev);
+	const struct in_ifaddr *ifa;
 
-	return ndev == dev->ndev ||
-	       (ndev && netdev_has_upper_dev_all_rcu(dev->ndev, ndev));
+	if (!in)
+		return false;
+	in_dev_for_each_ifa_rcu(ifa, in)
+		if (ifa->ifa_local == addr)
+			return true;
+	return false;
 }
 
-#if IS_ENABLED(CONFIG_IPV6)
 /* An address counts from the moment it is assigned, as its GID does. */
-static int is_on(struct net_device *ndev, struct netdev_nested_priv *addr)
+static int is_on(struct net_device *ndev, struct netdev_nested_priv *priv)
 {
-	return ipv6_chk_addr_and_flags(dev_net(ndev), addr->data, ndev, false,
-				       1, 0);
+	const struct in6_addr *addr = priv->data;
+
+	if (ipv6_addr_v4mapped(addr))
+		return has_ipv4(ndev, addr->s6_addr32[3]);
+	return IS_ENABLED(CONFIG_IPV6) &&
+	       ipv6_chk_addr_and_flags(dev_net(ndev), addr, ndev, false, 1, 0);
 }
 
-static bool has_ipv6(struct rxng_dev *dev, const struct in6_addr *addr)
+/*
+ * Is it an address of the device: of its netdev, or of one above it? Another
+ * netdev may have the same address.
+ */
+static bool has_address(struct rxng_dev *dev, const struct in6_addr *addr)
 {
 	struct netdev_nested_priv priv = { .data = (void *)addr };
 
 	return is_on(dev->ndev, &priv) ||
 	       netdev_walk_all_upper_dev_rcu(dev->ndev, is_on, &priv);
-}
-#endif
-
-/* Is it an address of the device: of its netdev, or of one above it? */
-static bool has_address(struct rxng_dev *dev, const struct in6_addr *addr)
-{
-	if (ipv6_addr_v4mapped(addr))
-		return has_ipv4(dev, addr->s6_addr32[3]);
-#if IS_ENABLED(CONFIG_IPV6)
-	return has_ipv6(dev, addr);
-#else
-	return false;
-#endif
 }
 
 /* Each device has a QP 1: the address says which one is meant. */
@@ -305,24 +311,21 @@ static int receive_qp(struct rxng_qp *qp, struct sk_buff *skb,
 	return -1;
 }
 
-/* To the members on the netdev that it came in by, or on that of its VLAN. */
+/* To the members on the netdev that it came in by. */
 static int receive_multicast(struct net *net, struct sk_buff *skb,
 			     const struct arrival *from)
 {
 	const struct rxng_net *rn = net_generic(net, net_id);
-	const struct net_device *ndev = skb->dev;
 	int stat = check(skb, from);
 	struct rxng_dev *dev;
 	bool heard = false;
 
 	if (stat >= 0)
 		return stat;
-	if (is_vlan_dev(ndev))
-		ndev = vlan_dev_real_dev(ndev);
 	if (!strip(skb, from->v6))
 		return RXNG_STAT_RX_QUEUE_FULL;
 	list_for_each_entry_rcu(dev, &rn->devs, net_entry)
-		if (dev->ndev == ndev)
+		if (dev->ndev == from->ndev)
 			heard |= rxng_mcast_deliver(dev, skb, &from->saddr,
 						    &from->daddr);
 	if (!heard)
@@ -339,7 +342,7 @@ static int receive_unicast(struct net *net, struct sk_buff *skb,
 	int stat;
 
 	if (!qp) {
-		count_stray(net, skb, qpn, RXNG_STAT_RX_NO_QP);
+		count_stray(net, from->ndev, qpn, RXNG_STAT_RX_NO_QP);
 		return RXNG_STAT_RX_NO_QP;
 	}
 	stat = receive_qp(qp, skb, from);
@@ -351,12 +354,12 @@ static int receive_unicast(struct net *net, struct sk_buff *skb,
 /* Return: 0 or more when @skb is to be dropped, which was counted. */
 static int receive(struct net *net, struct sk_buff *skb, bool v6)
 {
-	struct arrival from = { .v6 = v6 };
+	struct arrival from = { .v6 = v6, .ndev = real_dev(skb->dev) };
 	u32 qpn;
 	int stat;
 
 	if (!parse(skb, v6, &from.pkey)) {
-		count_stray(net, skb, 0, RXNG_STAT_RX_MALFORMED);
+		count_stray(net, from.ndev, 0, RXNG_STAT_RX_MALFORMED);
 		return RXNG_STAT_RX_MALFORMED;
 	}
 	take_addresses(skb, &from);
@@ -366,7 +369,7 @@ static int receive(struct net *net, struct sk_buff *skb, bool v6)
 		return receive_unicast(net, skb, &from, qpn);
 	stat = receive_multicast(net, skb, &from);
 	if (stat >= 0)
-		count_stray(net, skb, qpn, stat);
+		count_stray(net, from.ndev, qpn, stat);
 	return stat;
 }
 
