@@ -146,6 +146,9 @@ static int attach(struct rxng_dev *dev, struct rxng_qp *qp,
 		m->times++;
 		return 0;
 	}
+	/* It moves to another namespace, and the device is about to end. */
+	if (!net_eq(dev_net(dev->ndev), dev->net))
+		return -ENODEV;
 	if (group_is_full(dev, gid) ||
 	    !rxng_take(&dev->num_mcast, RXNG_MAX_MCAST, &qp->ibqp.pd->res))
 		return -ENOMEM;
