@@ -461,15 +461,22 @@ static bool may_post(const struct rxng_qp *qp)
 	}
 }
 
-/* What a process put into its ring when it may not post is not posted. */
-static void refuse_posted(struct rxng_qp *qp)
+/*
+ * What a process put into its ring when it may not post is not posted. Returns
+ * false when it may by now.
+ */
+static bool refuse_posted(struct rxng_qp *qp)
 {
+	bool refuse;
+
 	local_bh_disable();
 	spin_lock(&qp->lock);
-	if (!may_post(qp))
+	refuse = !may_post(qp);
+	if (refuse)
 		rxng_qp_drop_posted(qp);
 	rxng_qp_unlock(qp);
 	local_bh_enable();
+	return refuse;
 }
 
 /**
@@ -489,9 +496,7 @@ int rxng_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	struct rxng_qp *qp = to_rxng_qp(ibqp);
 	int err = 0;
 
-	if (!may_post(qp)) {
-		if (qp->user)
-			refuse_posted(qp);
+	if (!may_post(qp) && (!qp->user || refuse_posted(qp))) {
 		*bad_wr = wr;
 		return -EINVAL;
 	}
