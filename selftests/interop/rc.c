@@ -194,7 +194,9 @@ void rc_open(struct rc *rc, const struct rc_conf *conf, size_t size)
 	rc->size = size;
 	if (posix_memalign((void **)&rc->mem, 4096, size))
 		die("no memory");
-	memset(rc->mem, 0, size);
+	/* Much of it comes fresh from the kernel, and may stay untouched. */
+	if (!conf->on_demand)
+		memset(rc->mem, 0, size);
 	if (conf->type == IBV_QPT_RC)
 		rc->send_ops = find_send_ops(rc->ctx);
 	rc->mr = ibv_reg_mr(rc->pd, rc->mem, size, access_rights(rc) |

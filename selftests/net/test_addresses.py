@@ -38,10 +38,10 @@ class Addresses(VmTestCase):
         host.wait_for(f"{sign}grep -q ^{gid} {SYSFS}/{device}/ports/1/gids/*")
         return next((i for i, (each, _) in gids(host, device).items() if each == gid), None)
 
-    def pingpong(self, first, second, address, namespaces=(None, None)):
+    def pingpong(self, first, second, address, namespaces=(None, None), program="ibv_rc_pingpong", options=()):
         """ibv_rc_pingpong -c between two (host, device, GID index)."""
         def words(end, netns):
-            return [*inside(netns), "ibv_rc_pingpong", "-c", "-d", end[1], "-g", end[2]]
+            return [*inside(netns), program, "-c", "-d", end[1], "-g", end[2], *options]
         server = first[0].spawn(words(first, namespaces[0]))
         first[0].run([*inside(namespaces[0]), "sh", "-c",
                       "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"],
@@ -201,6 +201,15 @@ class OneHostTest(Addresses):
                        f"ip addr add 10.90.{more // 250}.{more % 250 + 1}/32 dev d1")
         self.wait_gid(self.a, "t1", last)
         self.assertEqual(len(gids(self.a, "t1")), places)
+
+    def test_one_address_on_two_netdevs(self):
+        """As unnumbered links have it: datagrams to either device arrive."""
+        for n in 1, 2:
+            script(self.a, f"ip link add d{n} type dummy; ip link set d{n} up; ip addr add 10.79.0.1/32 dev d{n}")
+            add(self.a, f"t{n}", f"d{n}")
+        for device in "t1", "t2":
+            end = self.a, device, self.wait_gid(self.a, device, mapped("10.79.0.1"))
+            self.pingpong(end, end, "127.0.0.1", program="ibv_ud_pingpong", options=["-s", 1000])
 
     def test_two_devices(self):
         """Of one namespace; whichever interface the kernel delivers on."""

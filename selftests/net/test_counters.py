@@ -288,11 +288,25 @@ class InboxTest(VmTestCase):
                        "tc qdisc add dev v1 root handle 1: plug limit 10000000")
         add(self.a, "t1", "v2")
 
+    def macs(self):
+        return [self.a.run(["cat", f"/sys/class/net/v{n}/address"], check=True).stdout.strip() for n in (1, 2)]
+
+    def test_stray_of_a_group(self):
+        """It counts with the device that it came in by, which here is not the first one."""
+        script(self.a, "tc qdisc del dev v1 root; ip addr add 239.1.2.3/32 dev v2 autojoin")
+        frame = roce.Wire(self.macs()[0], roce.group_mac("239.1.2.3"), "10.79.0.1", "239.1.2.3").frame(
+            roce.transport(roce.UD_SEND_ONLY, roce.GROUP_QPN, 1, struct.pack(">II", QKEY, NOBODY)))
+        before = counters(self.a, "t1"), counters(self.a)
+        send(Folder(self), self.a, [frame], 5, interface="v1")
+        self.a.wait_for(f"[ $(cat {SYSFS}/t1/ports/1/hw_counters/rx_no_qp) -ge {before[0]['rx_no_qp'] + 5} ]",
+                        timeout=60 * self.slow)
+        self.assertEqual(counters(self.a)["rx_no_qp"], before[1]["rx_no_qp"])
+
     def test_full(self):
         one = Puppet(self, self.a)
         one.open(dev="t1", gid=self.gid(self.a, "10.79.0.2", "t1"), type="ud", size=65536)
         one.connect(one.ends[0])
-        macs = [self.a.run(["cat", f"/sys/class/net/v{n}/address"], check=True).stdout.strip() for n in (1, 2)]
+        macs = self.macs()
         frame = roce.Wire(*macs, "10.79.0.1", "10.79.0.2").frame(roce.transport(
             roce.UD_SEND_ONLY, one.ends[0]["qpn"], 1, struct.pack(">II", QKEY, NOBODY)))
         before = counters(self.a, "t1")

@@ -3,6 +3,7 @@
 
 import re
 
+from interop.puppet import Puppet
 from runner import SELFTESTS, VmTestCase
 
 
@@ -43,6 +44,33 @@ class Jumbo(VmTestCase):
     def test_rc_ops(self):
         self.a.run("ip link set eth0 mtu 4500", check=True)
         self.run_program(self.a, "verbs", "rc_ops", "--dev", "rxe0", "*_mtu2048", "*mtu4096")
+
+
+class Charged(VmTestCase):
+    """What a process makes the kernel use of memory counts in its control group."""
+
+    releases = ("backports",)       # memory.stat of Linux 6.1 does not have the kernel's part
+    hosts = 1
+    SPANS = 400
+
+    def kernel(self, group):
+        """Return the bytes of the kernel's memory that a control group has."""
+        text = self.a.run(["cat", f"{group}/memory.stat"], check=True).stdout
+        return int(re.search(r"(?m)^kernel (\d+)$", text)[1])
+
+    def test_page_faults(self):
+        """The module's workers take them: one in each 2 MiB, of memory that needs no page of its own."""
+        one = Puppet(self, self.a)
+        one.open(dev="rxe0", gid=self.gid(self.a), size=self.SPANS << 21, on_demand=1)
+        one.connect(one.ends[0])
+        group = self.a.run("for g in /sys/fs/cgroup/command-*; do for p in $(cat $g/cgroup.procs); do "
+                           "! grep -q rc_puppet /proc/$p/comm || echo $g; done; done", check=True).stdout.strip()
+        before = self.kernel(group)
+        for n in range(self.SPANS):
+            one.do("post", op="write", len=1, off=n << 21, roff=0)
+            one.do("drain")
+        # Each has a table of 8 bytes for a page, and something besides.
+        self.assertGreater(self.kernel(group) - before, self.SPANS * 8192)
 
 
 class Persistent(VmTestCase):
