@@ -346,8 +346,8 @@ def dissect(number, time, frame):
     return Packet(
         number=number, time=time, smac=frame[6:12].hex(":"), dmac=frame[:6].hex(":"), vlan=vlan,
         saddr=str(ipaddress.ip_address(source)), daddr=str(ipaddress.ip_address(target)), tos=tos,
-        ttl=ttl, flow_label=flow_label, dont_fragment=dont_fragment, sport=sport, udp_checksum=udp_checksum, opcode=opcode,
-        solicited=bool(flags & 0x80), pad=pad, version=flags & 15, pkey=pkey, qpn=qpn & 0xffffff,
+        ttl=ttl, flow_label=flow_label, dont_fragment=dont_fragment, sport=sport, udp_checksum=udp_checksum,
+        opcode=opcode, solicited=bool(flags & 0x80), pad=pad, version=flags & 15, pkey=pkey, qpn=qpn & 0xffffff,
         ack_req=bool(psn >> 31), psn=psn & 0xffffff, headers=data[BTH:BTH + extended],
         payload=data[BTH + extended:end], padding=data[end:-4], icrc=data[-4:],
         icrc_wanted=icrc(ip[:-4]), ip_checksum_ok=good)

@@ -13,7 +13,7 @@ from test_capture import Captured
 MTU = 1024
 # Of nobody's payload: zeros or text could be taken for another protocol.
 BYTE = 0x5a
-# Where 23 bits are less than an address has, those above them differ from 0.
+# Bits that a group's MAC address leaves out are set in these.
 GROUP, GROUP6 = "239.129.2.3", "ff15::a1:b2c3:d4e5"
 # Attributes of the CM (12.6): of a connection that is made and ended.
 REQ, REP, RTU, DREQ, DREP = 0x10, 0x13, 0x14, 0x15, 0x16
@@ -30,7 +30,7 @@ def mad_header(method, status, number):
 
 
 class ServiceTest(Captured):
-    """Each packet by our own reader, tshark and, over IPv4, scapy; its MAC addresses too."""
+    """Each packet by our own reader, tshark and, where it can, scapy; its MAC addresses too."""
 
     def setUp(self):
         super().setUp()
@@ -57,7 +57,7 @@ class ServiceTest(Captured):
             self.assertEqual((packet.smac, packet.dmac), (self.macs[packet.saddr], target), packet)
             self.assertEqual(packet.is_multicast, packet.qpn == roce.GROUP_QPN, packet)
         self.check_tshark("capture.pcap", packets)
-        if all("." in packet.saddr for packet in packets):
+        if self.a.release.name != "bookworm" or all("." in packet.saddr for packet in packets):
             self.check_scapy("capture.pcap", packets)
         return packets
 
