@@ -164,7 +164,7 @@ static struct dst_entry *lookup4(const struct rxng_path *path, int oif,
 
 	rxng_flow_set_dscp(&fl4, path->traffic_class);
 	rt = ip_route_output_flow(path->net, &fl4, sk);
-	return IS_ERR(rt) ? NULL : &rt->dst;
+	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
 }
 
 static struct dst_entry *lookup6(const struct rxng_path *path, int oif,
@@ -185,12 +185,12 @@ static struct dst_entry *lookup6(const struct rxng_path *path, int oif,
 	struct dst_entry *dst;
 
 	dst = ip6_dst_lookup_flow(path->net, sk, &fl6, NULL);
-	if (IS_ERR(dst))
-		return NULL;
-	*cookie = rt6_get_cookie(container_of(dst, struct rt6_info, dst));
+	if (!IS_ERR(dst))
+		*cookie = rt6_get_cookie(container_of(dst, struct rt6_info,
+						      dst));
 	return dst;
 #else
-	return NULL;
+	return ERR_PTR(-EAFNOSUPPORT);
 #endif
 }
 
@@ -199,11 +199,13 @@ static struct dst_entry *lookup6(const struct rxng_path *path, int oif,
  * @path: path
  * @sk: socket that packets are accounted to
  *
- * Return: route, which stays the path's; NULL when there is none now.
+ * Return: route, which stays the path's; NULL when there is none now;
+ * -ENOMEM or -ENOBUFS without memory.
  * Context: bottom halves off; the caller owns @path.
  */
 struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk)
 {
+	struct dst_entry *dst;
 	int oif;
 
 	if (likely(path->dst)) {
@@ -214,8 +216,12 @@ struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk)
 	oif = route_oif(path);
 	if (oif < 0)
 		return NULL;
-	path->dst = path->v6 ? lookup6(path, oif, sk, &path->cookie) :
-			       lookup4(path, oif, sk);
+	dst = path->v6 ? lookup6(path, oif, sk, &path->cookie) :
+			 lookup4(path, oif, sk);
+	if (dst == ERR_PTR(-ENOMEM) || dst == ERR_PTR(-ENOBUFS))
+		return dst;
+	if (!IS_ERR(dst))
+		path->dst = dst;
 	return path->dst;
 }
 

@@ -315,6 +315,10 @@ static int send_on(struct rxng_qp *qp, const struct rxng_path *path,
 		   struct dst_entry *dst, const struct rxng_pkt *burst,
 		   struct rxng_cursor *payload, u64 now)
 {
+	if (IS_ERR(dst)) {
+		congested(qp, now);
+		return 0;
+	}
 	if (!dst) {
 		rxng_qp_count(qp, RXNG_STAT_TX_NO_ROUTE, 1);
 		return burst->npkts;

@@ -18,6 +18,7 @@ static const char *const losses[] = {
 	"retransmit", "retry_exceeded", "rnr_retry_exceeded", "rx_rnr",
 	"tx_rnr", "rx_nak_seq", "out_of_seq_request", "dup_request",
 	"local_err", "remote_err", "rx_queue_full", "cq_overflow",
+	"tx_no_route", "rx_no_qp", "rx_malformed", "rx_icrc_err",
 };
 
 struct hungry {
@@ -223,6 +224,25 @@ TEST_EACH_LIMIT(doorbell, messages, 200)
 	} while (starve(&h, arg, n));
 	hungry_close(&h);
 	tap_note("%s: %u places", arg->name, n - 1);
+}
+
+/* The same when the way to the peer has to be found again. */
+TEST_LIMIT(doorbell_without_route, 200)
+{
+	static const struct message m = { "write_8", IBV_WR_RDMA_WRITE, 8 };
+	struct hungry h = {};
+	unsigned int n = 0;
+
+	hungry_open(&h);
+	do {
+		FILE *f = fopen("/proc/sys/net/ipv4/route/flush", "w");
+
+		CHECK_ERRNO(f && fputs("1", f) > 0 && !fclose(f));
+		if (++n == MANY)
+			FAIL("%u places, and no end", n);
+	} while (starve(&h, &m, n));
+	hungry_close(&h);
+	tap_note("%u places", n - 1);
 }
 
 /* ---- the stock of pages is used up -------------------------------------- */

@@ -27,20 +27,9 @@ class Starve(VmTestCase):
     releases = ("debug",)
     hosts = 1
 
-    def starve(self, *options):
-        self.run_program(self.a, "debug", "starve", *options)
-
     def test_verbs(self):
         """Both ends on one device; messages do not leave the host."""
-        self.starve("--dev", "rxe0")
-
-    def test_wire(self):
-        """Messages that do."""
-        self.a.run(WIRE, check=True)
-        for n in 1, 2:
-            self.gid(self.a, f"10.78.0.{n}", f"t{n}")
-        self.starve("--dev", "t1", "--dev2", "t2", "stock*",
-                    "rain*")
+        self.run_program(self.a, "debug", "starve", "--dev", "rxe0")
 
     @limit(600)
     def test_links(self):
@@ -48,6 +37,23 @@ class Starve(VmTestCase):
         self.a.run(DUMMY.format("d1", 1), check=True)
         self.run_program(self.a, "debug", "starve_link", "--netdev", "d1",
                          "--ko", "/repo/build/module/debug/rxe_ng.ko")
+
+
+class StarveWire(VmTestCase):
+    """Memory runs out while messages leave the host.
+
+    On one CPU: each has a queue of its own for what a veth takes, and packets could change their places.
+    """
+
+    releases = ("debug",)
+    hosts = 1
+    cpus = 1
+
+    def test_all(self):
+        self.a.run(WIRE, check=True)
+        for n in 1, 2:
+            self.gid(self.a, f"10.78.0.{n}", f"t{n}")
+        self.run_program(self.a, "debug", "starve", "--dev", "t1", "--dev2", "t2", "stock*", "rain*")
 
 
 class Ends(VmTestCase):
