@@ -99,7 +99,7 @@ class Nvme(VmTestCase):
         self.b.wait_for("[ -s /tmp/rounds ]", timeout=60 * self.slow)
         self.b.run("ip link set eth0 down", check=True)
         time.sleep(12)
-        rounds = self.b.run(["cat", "/tmp/rounds"], check=True).stdout
+        rounds = self.b.run(["cat", "/tmp/rounds"], check=True).stdout.strip()
         wire.plug_in(self.b)
         self.b.wait_for(f"[ $(cat /tmp/rounds) -gt {rounds} ]", timeout=120 * self.slow)
         self.b.run("touch /tmp/enough", check=True)

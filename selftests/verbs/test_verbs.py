@@ -53,6 +53,11 @@ class Charged(VmTestCase):
     hosts = 1
     SPANS = 400
 
+    def setUp(self):
+        control = "/sys/fs/cgroup/cgroup.subtree_control"
+        self.a.run(f"echo +memory >{control}", check=True)
+        self.addCleanup(self.a.run, f"echo -memory >{control}")
+
     def kernel(self, group):
         """Return the bytes of the kernel's memory that a control group has."""
         text = self.a.run(["cat", f"{group}/memory.stat"], check=True).stdout
