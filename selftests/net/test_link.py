@@ -190,6 +190,14 @@ class NetdevTest(OneHost):
         self.loop_back("t1")
 
 
+# Bits of enum ib_uverbs_device_cap_flags.
+CAPABILITIES = {
+    "BAD_PKEY_CNTR": 1, "BAD_QKEY_CNTR": 2, "CURR_QP_STATE_MOD": 7, "PORT_ACTIVE_EVENT": 10, "SYS_IMAGE_GUID": 11,
+    "RC_RNR_NAK_GEN": 12, "SRQ_RESIZE": 13, "MEM_WINDOW": 17, "MEM_MGT_EXTENSIONS": 21, "MEM_WINDOW_TYPE_2B": 24,
+    "ATOMIC_WRITE": 40}
+FLUSHES = {"FLUSH_GLOBAL": 38, "FLUSH_PERSISTENT": 39}
+
+
 class PortTest(OneHost):
     """What a port says of itself, and when."""
 
@@ -236,6 +244,19 @@ class PortTest(OneHost):
                 break
         else:
             self.fail(f"node GUID {guid} is not made of the MAC {':'.join(mac)}")
+
+    def test_capabilities(self):
+        """Each flag that is told, and no other one; what they stand for is in verbs, kernel and net."""
+        add(self.a, "t1", "eth0")
+        said = self.a.run(["ibv_devinfo", "-v", "-d", "t1"], check=True).stdout
+        # Linux 6.1 lets no process ask for a FLUSH.
+        flushes = {} if self.a.release.root.name == "bookworm" else FLUSHES
+        wanted = sum(1 << bit for bit in [*CAPABILITIES.values(), *flushes.values()])
+        told = int(re.search(r"device_cap_flags_ex:\s+0x([0-9A-Fa-f]+)", said)[1], 16)
+        self.assertEqual(f"{told:#x}", f"{wanted:#x}", said)
+        version = self.a.run("cat /sys/module/rxe_ng/version", check=True).stdout.strip()
+        self.assertRegex(said, rf"(?m)^\s*fw_ver:\s+{re.escape(version)}$")
+        self.assertIn(f" fw {version} ", self.a.run(["rdma", "dev", "show", "t1"], check=True).stdout)
 
     def test_speed_change(self):
         """Told once, when the netdev tells of a change; libibverbs has no name for it yet."""
