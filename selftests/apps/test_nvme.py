@@ -38,13 +38,14 @@ true
 # Writes past the page cache, other bytes each time, until it is told that it is enough.
 WRITER = """
 set -e
-rm -f /tmp/rounds /tmp/enough
+rm -f /tmp/rounds
 n=0
 while [ ! -e /tmp/enough ]; do
     head -c 4000000 /dev/urandom >/tmp/data
     dd if=/tmp/data of=/mnt/data bs=64k oflag=direct 2>/dev/null
     n=$((n + 1)); echo $n >/tmp/rounds
 done
+rm /tmp/enough
 sha256sum </tmp/data
 """
 
