@@ -263,7 +263,7 @@ int rxng_odp_page_in(struct rxng_odp *odp, u64 offset, u64 len,
 	u64 addr = odp->start + offset;
 	int err = 0;
 
-	charged = get_mem_cgroup_from_mm(odp->root->umem.owning_mm);
+	charged = get_mem_cgroup_from_mm(odp->mm);
 	before = set_active_memcg(charged);
 	mutex_lock(&odp->mutex);
 	while (len && !err) {
@@ -331,6 +331,8 @@ struct rxng_odp *rxng_odp_create(struct ib_device *ibdev, u64 start, int access)
 		return ERR_CAST(root);
 	}
 	odp->root = root;
+	odp->mm = root->umem.owning_mm;
+	mmgrab(odp->mm);
 	odp->start = start;
 	xa_init(&odp->spans);
 	mutex_init(&odp->mutex);
@@ -359,6 +361,7 @@ void rxng_odp_destroy(struct rxng_odp *odp)
 	cancel_delayed_work_sync(&odp->sweep);
 	xa_destroy(&odp->spans);
 	ib_umem_odp_release(odp->root);
+	mmdrop(odp->mm);
 	mutex_destroy(&odp->mutex);
 	kfree(odp);
 }

@@ -16,6 +16,7 @@ struct ib_umem_odp;
 /**
  * struct rxng_odp - memory of a region that is paged in on demand
  * @root: anchor in the core: the process and the rights
+ * @mm: the process' memory, held: the core only names it
  * @start: address in the process of the region's first byte
  * @spans: parts of which pages are there, by address; looked up under RCU
  * @mutex: protects changes of @spans, and makes page faults of a region one
@@ -24,6 +25,7 @@ struct ib_umem_odp;
  */
 struct rxng_odp {
 	struct ib_umem_odp *root;
+	struct mm_struct *mm;
 	u64 start;
 	struct xarray spans;
 	struct mutex mutex;

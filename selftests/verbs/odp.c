@@ -535,6 +535,53 @@ static bool is_mixed(const struct stream *s, const uint8_t *mem)
 	return true;
 }
 
+/* A child registers memory by what the parent opened, and ends. */
+static struct ibv_sge leave_region(struct ibv_pd *pd)
+{
+	struct ibv_sge sge = {};
+	int p[2], status;
+	pid_t child;
+
+	CHECK_ERRNO(!pipe(p));
+	child = fork();
+	CHECK_ERRNO(child >= 0);
+	if (!child) {
+		struct paged *left = paged_new(pd, 2 * PAGE, 0,
+					       PROT_READ | PROT_WRITE);
+
+		sge = paged_sge(left, 0, 8);
+		sge.lkey = left->mr->rkey;
+		_exit(write(p[1], &sge, sizeof(sge)) != sizeof(sge));
+	}
+	CHECK_EQ(read(p[0], &sge, sizeof(sge)), sizeof(sge));
+	CHECK_ERRNO(waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
+	close(p[0]);
+	close(p[1]);
+	return sge;
+}
+
+/*
+ * Nobody has the memory any more, and no page of it was ever there. Nobody has
+ * the region's handle either: it goes, with all the rest, when this process ends.
+ */
+TEST(process_gone)
+{
+	struct param param = param_default();
+	struct pair *pair = pair_new(&param);
+	struct ibv_sge there = leave_region(pair->b.host->pd);
+	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE, 1, NULL, 0,
+					IBV_SEND_SIGNALED);
+	struct buf *from = buf_new(pair->a.host->pd, 8, ALL_ACCESS);
+	struct ibv_sge sge = buf_sge(from, 0, 8);
+
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr_remote(&wr, there.addr, there.lkey);
+	end_send(&pair->a, &wr);
+	wc_expect(pair->a.scq, 1, IBV_WC_REM_ACCESS_ERR);
+}
+
 /* The child's exit status: 0 when its memory stays what it was at the fork. */
 static int look_on(const struct stream *s, int ready, int go)
 {
