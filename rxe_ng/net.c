@@ -209,11 +209,22 @@ static bool has_ipv4(const struct net_device *ndev, __be32 addr)
 	return false;
 }
 
-/* An address counts from the moment it is assigned, as its GID does. */
+struct sought {
+	const struct net *net;
+	const struct in6_addr *addr;
+};
+
+/*
+ * An address counts from the moment it is assigned, as its GID does, and in
+ * the device's namespace, which a netdev above its own may have left.
+ */
 static int is_on(struct net_device *ndev, struct netdev_nested_priv *priv)
 {
-	const struct in6_addr *addr = priv->data;
+	const struct sought *sought = priv->data;
+	const struct in6_addr *addr = sought->addr;
 
+	if (!net_eq(dev_net(ndev), sought->net))
+		return 0;
 	if (ipv6_addr_v4mapped(addr))
 		return has_ipv4(ndev, addr->s6_addr32[3]);
 	return IS_ENABLED(CONFIG_IPV6) &&
@@ -226,44 +237,56 @@ static int is_on(struct net_device *ndev, struct netdev_nested_priv *priv)
  */
 static bool has_address(struct rxng_dev *dev, const struct in6_addr *addr)
 {
-	struct netdev_nested_priv priv = { .data = (void *)addr };
+	struct sought sought = { .net = dev->net, .addr = addr };
+	struct netdev_nested_priv priv = { .data = &sought };
 
 	return is_on(dev->ndev, &priv) ||
 	       netdev_walk_all_upper_dev_rcu(dev->ndev, is_on, &priv);
 }
 
-/* Each device has a QP 1: the address says which one is meant. */
+/*
+ * Each device has a QP 1: the address says which one is meant, and where two
+ * have the same one, the netdev that the packet came in by.
+ */
 static struct rxng_qp *find_gsi(const struct net *net,
+				const struct net_device *ndev,
 				const struct in6_addr *daddr)
 {
 	const struct rxng_net *rn = net_generic(net, net_id);
+	struct rxng_qp *found = NULL;
 	struct rxng_dev *dev;
 
 	list_for_each_entry_rcu(dev, &rn->devs, net_entry) {
 		struct rxng_qp *qp = READ_ONCE(dev->gsi);
 
-		if (qp && has_address(dev, daddr))
+		if (!qp || !has_address(dev, daddr))
+			continue;
+		if (dev->ndev == ndev)
 			return qp;
+		if (!found)
+			found = qp;
 	}
-	return NULL;
+	return found;
 }
 
 /**
  * rxng_net_find_qp - find the QP that a packet is for
  * @net: namespace that it is in
+ * @ndev: netdev that it came in by; NULL for one of this host
  * @qpn: destination QP, not that of multicast
  * @daddr: destination address, IPv4 mapped
  *
  * Return: QP, which stays until rcu_read_unlock(), or NULL.
  * Context: RCU read-side section.
  */
-struct rxng_qp *rxng_net_find_qp(const struct net *net, u32 qpn,
+struct rxng_qp *rxng_net_find_qp(const struct net *net,
+				 const struct net_device *ndev, u32 qpn,
 				 const struct in6_addr *daddr)
 {
 	struct rxng_qp *qp;
 
 	if (qpn == RXNG_GSI_QPN)
-		return find_gsi(net, daddr);
+		return find_gsi(net, ndev, daddr);
 	qp = rxng_qp_lookup(qpn);
 	if (!qp || !net_eq(rxng_qp_net(qp), net))
 		return NULL;
@@ -338,7 +361,8 @@ static int receive_multicast(struct net *net, struct sk_buff *skb,
 static int receive_unicast(struct net *net, struct sk_buff *skb,
 			   const struct arrival *from, u32 qpn)
 {
-	struct rxng_qp *qp = rxng_net_find_qp(net, qpn, &from->daddr);
+	struct rxng_qp *qp = rxng_net_find_qp(net, from->ndev, qpn,
+					      &from->daddr);
 	int stat;
 
 	if (!qp) {

@@ -95,7 +95,8 @@ int rxng_net_send(const struct rxng_path *path, struct dst_entry *dst,
 void rxng_path_grh(const struct rxng_path *path, u32 len, void *grh);
 
 /* net.c */
-struct rxng_qp *rxng_net_find_qp(const struct net *net, u32 qpn,
+struct rxng_qp *rxng_net_find_qp(const struct net *net,
+				 const struct net_device *ndev, u32 qpn,
 				 const struct in6_addr *daddr);
 struct sock *rxng_qp_sock_create(struct rxng_dev *dev, void *owner,
 				 void (*write_space)(struct sock *sk));

@@ -60,7 +60,7 @@ __be16 rxng_path_sport(const struct rxng_path *path, u32 sqpn, u32 dqpn)
  *
  * Return: 0; -EINVAL when there is no global route header, the source GID is
  * not of RoCEv2 or the two addresses differ in their kind; -ENODEV when the
- * GID's netdev is gone or in another namespace.
+ * GID's netdev is gone or in another namespace, or the host has no IPv6.
  * Context: any; the caller owns @path.
  */
 int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
@@ -80,7 +80,9 @@ int rxng_path_init(struct rxng_path *path, struct rxng_dev *dev,
 	if (new.v6 == ipv6_addr_v4mapped(&new.daddr) ||
 	    ipv6_addr_any(&new.daddr))
 		return -EINVAL;
-	err = take_netdev(&new, sgid);
+	/* The core lists the default GID whether or not there is IPv6. */
+	err = new.v6 && !ipv6_mod_enabled() ? -ENODEV :
+					      take_netdev(&new, sgid);
 	if (err)
 		return err;
 	new.traffic_class = grh->traffic_class & ~INET_ECN_MASK;
@@ -200,7 +202,8 @@ static struct dst_entry *lookup6(const struct rxng_path *path, int oif,
  * @sk: socket that packets are accounted to
  *
  * Return: route, which stays the path's; NULL when there is none now;
- * -ENOMEM or -ENOBUFS without memory.
+ * -ENOMEM or -ENOBUFS without memory, which over IPv6 the network does not
+ * tell from a missing route.
  * Context: bottom halves off; the caller owns @path.
  */
 struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk)

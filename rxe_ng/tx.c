@@ -217,7 +217,7 @@ static void put_origin(struct sk_buff *skb, const struct rxng_path *path)
 static struct rxng_qp *find_peer(const struct rxng_path *path,
 				 const struct rxng_pkt *pkt)
 {
-	struct rxng_qp *peer = rxng_net_find_qp(path->net, pkt->qpn,
+	struct rxng_qp *peer = rxng_net_find_qp(path->net, NULL, pkt->qpn,
 						&path->daddr);
 
 	if (!peer)
