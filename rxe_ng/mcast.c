@@ -199,7 +199,8 @@ static bool is_group(const struct in6_addr *gid)
  * @lid: ignored: Ethernet has none
  *
  * Return: 0, also when it does so already, and then it has to leave as often;
- * -EINVAL for another QP or address; -ENOMEM at a limit or without memory; what the netdev says to a join.
+ * -EINVAL for another QP or address; -ENOMEM at a limit or without memory;
+ * -ENODEV when the netdev is in another namespace; what it says to a join.
  * Context: process.
  */
 int rxng_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)

@@ -28,7 +28,7 @@
 #define RXNG_INBOX_MAX 1024
 /* Packets or bursts that one turn handles before it lets others run. */
 #define RXNG_RUN_BUDGET 128
-/* Of these, what goes out gets so many, however much comes in. */
+/* What goes out may be so many, also after what came in has used that up. */
 #define RXNG_SEND_SHARE 32
 /* Looks of a doorbell at an owner that may let go soon. */
 #define RXNG_OWNER_SPINS 64
