@@ -38,14 +38,12 @@ true
 # Writes past the page cache, other bytes each time, until it is told that it is enough.
 WRITER = """
 set -e
-rm -f /tmp/rounds
 n=0
 while [ ! -e /tmp/enough ]; do
     head -c 4000000 /dev/urandom >/tmp/data
     dd if=/tmp/data of=/mnt/data bs=64k oflag=direct 2>/dev/null
     n=$((n + 1)); echo $n >/tmp/rounds
 done
-rm /tmp/enough
 sha256sum </tmp/data
 """
 
@@ -95,6 +93,7 @@ class Nvme(VmTestCase):
         """After 12 s without a link it connects again by itself, and nothing is lost."""
         self.connect(self.a.ipv4, "ipv4", "--keep-alive-tmo=5", "--reconnect-delay=2", "--ctrl-loss-tmo=120")
         disk.make_data(self, "/dev/nvme0n1")
+        self.addCleanup(self.b.run, "rm -f /tmp/data /tmp/rounds /tmp/enough")
         mark = mark_log(self.b)
         writer = self.b.spawn(WRITER)
         self.b.wait_for("[ -s /tmp/rounds ]", timeout=60 * self.slow)

@@ -16,6 +16,7 @@ from links import SYSFS, add, counters, script
 sys.path.append(str(SELFTESTS / "wire"))
 import roce  # noqa: E402
 from capture import Folder, send  # noqa: E402
+sys.path.pop()
 
 MTU = 1024
 GRH = 40

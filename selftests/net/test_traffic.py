@@ -242,7 +242,7 @@ class BadNetwork(VmTestCase):
     def test_bad_key_behind_good_packets(self):
         """They have left, and are acknowledged: what was sent before does not suffer."""
         one, other = Puppet(self, self.a), Puppet(self, self.b)
-        puppet.pair(self, one, other)
+        puppet.pair(self, one, other, timeout=20)
         other.do("recv", n=2, len=65536)
         # They arrive together, so that one acknowledgement is for all.
         self.qdisc("plug limit 1000000", both=False)

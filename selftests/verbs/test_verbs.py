@@ -49,7 +49,6 @@ class Jumbo(VmTestCase):
 class Charged(VmTestCase):
     """What a process makes the kernel use of memory counts in its control group."""
 
-    releases = ("backports",)       # memory.stat of Linux 6.1 does not have the kernel's part
     hosts = 1
     SPANS = 400
 
