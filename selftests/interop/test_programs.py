@@ -5,14 +5,14 @@ from apps import test_cm, test_pingpong
 from runner import only
 
 
-class RxeAnswers:
-    """Ours on the first host."""
+class RxeAsks:
+    """Ours on the first host, which serves."""
 
     drivers = ("rxe_ng", "rdma_rxe")
     releases = ("bookworm", "backports", ("bookworm", "backports"))
 
 
-class RxeAsks:
+class RxeAnswers:
     """Ours on the second host."""
 
     drivers = ("rdma_rxe", "rxe_ng")
@@ -23,28 +23,30 @@ PINGPONG = ("test_polling", "test_ipv6_events", "test_one_byte")
 
 
 @only(*PINGPONG, "test_one_megabyte")
-class UcPingpong(RxeAnswers, test_pingpong.UcPingpong):
+class UcPingpong(RxeAsks, test_pingpong.UcPingpong):
     """Unreliable connections."""
 
 
 @only(*PINGPONG)
-class SrqPingpong(RxeAnswers, test_pingpong.SrqPingpong):
+class SrqPingpong(RxeAsks, test_pingpong.SrqPingpong):
     """Shared receive queues."""
 
 
 @only(*PINGPONG)
-class UdPingpong(RxeAnswers, test_pingpong.UdPingpong):
+class UdPingpong(RxeAsks, test_pingpong.UdPingpong):
     """Datagrams."""
 
 
-CM = ("test_rping", "test_rping_ipv6", "test_ucmatose", "test_udaddy", "test_udaddy_ipv6", "test_mckey")
+CM = ("test_rping", "test_rping_ipv6", "test_ucmatose", "test_udaddy", "test_udaddy_ipv6")
 
 
 @only(*CM)
 class CmRxeAsks(RxeAsks, test_cm.Cm):
-    """Connections that rdma_rxe's host asks for, its datagrams, what it sends to a group."""
+    """Connections that rdma_rxe's host asks for, and its datagrams; not to a group: a sender that ends at once,
+    as mckey does, may leave with all but one of its datagrams unsent.
+    """
 
 
-@only(*CM)
+@only(*CM, "test_mckey")
 class CmRxeAnswers(RxeAnswers, test_cm.Cm):
-    """The same from ours."""
+    """Those that ours asks for, and what it sends to a group."""
