@@ -638,16 +638,49 @@ TEST_F(pair, rereg_pd)
 	buf_free(buf);
 }
 
-TEST_F(pair, rereg_memory)
+/* A peer's memory, and a region that moves between two others. */
+struct moving {
+	struct pair *pair;
+	struct buf *local, *first, *second;
+	struct ibv_mr *mr;		/* the region, if it is still there at the end */
+};
+
+static struct moving *moving_setup(void)
 {
-	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
-	struct buf *first = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
-	struct buf *second = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct moving *m = calloc(1, sizeof(*m));
+
+	CHECK(m);
+	m->pair = pair_setup();
+	m->local = buf_new(m->pair->a.host->pd, PAGE, ALL_ACCESS);
+	m->first = buf_new(m->pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	m->second = buf_new(m->pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	return m;
+}
+
+static void moving_teardown(struct moving *m)
+{
+	buf_check(m->first);
+	buf_check(m->second);
+	if (m->mr)
+		CHECK_RC(ibv_dereg_mr(m->mr));
+	buf_free(m->local);
+	buf_free(m->first);
+	buf_free(m->second);
+	pair_teardown(m->pair);
+	free(m);
+}
+
+TEST_F(moving, rereg_memory)
+{
+	struct buf *local = moving->local, *first = moving->first;
+	struct buf *second = moving->second;
+	struct pair *pair = moving->pair;
 	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, first->mem, PAGE,
 				       ALL_ACCESS);
 	struct ibv_sge from = buf_sge(local, 0, 64), to;
 
 	CHECK_ERRNO(mr);
+	moving->mr = mr;
 	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
 		       second->mem + 10, PAGE + 20, 0));
 	to = buf_sge(second, PAGE - 34, 64);
@@ -655,12 +688,6 @@ TEST_F(pair, rereg_memory)
 	buf_move(second, &to, local, &from, 64);
 	expect_refused(pair, local, buf_addr(first, 0), mr->rkey, 64);
 	expect_refused(pair, local, to.addr + 1, mr->rkey, 64);
-	buf_check(first);
-	buf_check(second);
-	CHECK_RC(ibv_dereg_mr(mr));
-	buf_free(local);
-	buf_free(first);
-	buf_free(second);
 }
 
 /* A connection whose second end is in another domain than the pair's. */
@@ -713,11 +740,11 @@ static enum ibv_wc_status ask_elsewhere(struct elsewhere *e,
 		   IBV_REREG_MR_CHANGE_ACCESS)
 
 /* Domain, memory and rights by one call; then nothing of the old ones holds. */
-TEST_F(pair, rereg_everything)
+TEST_F(moving, rereg_everything)
 {
-	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
-	struct buf *first = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
-	struct buf *second = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct buf *local = moving->local, *first = moving->first;
+	struct buf *second = moving->second;
+	struct pair *pair = moving->pair;
 	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, first->mem, PAGE,
 				       ALL_ACCESS);
 	uint64_t addr = buf_addr(second, PAGE - 34);
@@ -744,13 +771,8 @@ TEST_F(pair, rereg_everything)
 		 IBV_WC_SUCCESS);
 	buf_move(local, &to, second, &from, 64);
 	buf_check(local);
-	buf_check(first);
-	buf_check(second);
 	CHECK_RC(ibv_dereg_mr(mr));
 	close_elsewhere(&e);
-	buf_free(local);
-	buf_free(first);
-	buf_free(second);
 }
 
 /* When one of three cannot be done, none is. */
@@ -779,16 +801,17 @@ TEST_F(pair, rereg_nothing)
 }
 
 /* A zero-based region stays so with other memory, and can become one, or none. */
-TEST_F(pair, rereg_zero_based)
+TEST_F(moving, rereg_zero_based)
 {
-	struct buf *local = buf_new(pair->a.host->pd, PAGE, ALL_ACCESS);
-	struct buf *first = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
-	struct buf *second = buf_new(pair->b.host->pd, 2 * PAGE, ALL_ACCESS);
+	struct buf *local = moving->local, *first = moving->first;
+	struct buf *second = moving->second;
+	struct pair *pair = moving->pair;
 	struct ibv_sge from = buf_sge(local, 0, 64), to;
 	struct ibv_mr *mr = ibv_reg_mr(pair->b.host->pd, first->mem + 100, PAGE,
 				       ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
 
 	CHECK_ERRNO(mr);
+	moving->mr = mr;
 	CHECK_RC(call_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
 			       second->mem + 10, PAGE + 20, 0));
 	to = buf_sge(second, 10 + PAGE - 44, 64);
@@ -814,12 +837,6 @@ TEST_F(pair, rereg_zero_based)
 	CHECK_EQ(write_to(pair, local, 236, mr->rkey, 64), IBV_WC_SUCCESS);
 	buf_move(second, &to, local, &from, 64);
 	expect_refused(pair, local, 237, mr->rkey, 64);
-	buf_check(first);
-	buf_check(second);
-	CHECK_RC(ibv_dereg_mr(mr));
-	buf_free(local);
-	buf_free(first);
-	buf_free(second);
 }
 
 /* ---- the end of a region ----------------------------------------------- */
