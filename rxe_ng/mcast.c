@@ -33,6 +33,12 @@ struct rxng_member {
 	bool joined;
 };
 
+/* Is the netdev still in the device's namespace? Under RTNL. */
+static bool is_at_home(const struct rxng_dev *dev)
+{
+	return net_eq(dev_net(dev->ndev), dev->net);
+}
+
 static struct hlist_head *bucket(struct rxng_dev *dev,
 				 const struct in6_addr *gid)
 {
@@ -129,7 +135,7 @@ void rxng_mcast_follow_mtu(struct rxng_dev *dev)
 	int i;
 
 	ASSERT_RTNL();
-	if (!net_eq(dev_net(dev->ndev), dev->net))
+	if (!is_at_home(dev))
 		return;
 	for (i = 0; i < RXNG_MCAST_BUCKETS; i++)
 		hlist_for_each_entry(m, &dev->members[i], entry)
@@ -147,7 +153,7 @@ static int attach(struct rxng_dev *dev, struct rxng_qp *qp,
 		return 0;
 	}
 	/* It moves to another namespace, and the device is about to end. */
-	if (!net_eq(dev_net(dev->ndev), dev->net))
+	if (!is_at_home(dev))
 		return -ENODEV;
 	if (group_is_full(dev, gid) ||
 	    !rxng_take(&dev->num_mcast, RXNG_MAX_MCAST, &qp->ibqp.pd->res))
@@ -178,7 +184,7 @@ static int detach(struct rxng_dev *dev, struct rxng_qp *qp,
 		return 0;
 	hlist_del_rcu(&m->entry);
 	/* What was joined before the netdev left for another one is gone. */
-	if (m->joined && net_eq(dev_net(dev->ndev), dev->net))
+	if (m->joined && is_at_home(dev))
 		leave(dev->ndev, gid);
 	kfree_rcu(m, rcu);
 	rxng_give(&dev->num_mcast, &qp->ibqp.pd->res);
