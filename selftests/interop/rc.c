@@ -331,40 +331,43 @@ static bool poll_once(struct rc *rc, struct ibv_wc *wc)
 	return n;
 }
 
-static void eat_event(struct rc *rc)
+static int eat_event(struct rc *rc)
 {
 	struct ibv_cq *cq;
 	void *context;
 
 	if (ibv_get_cq_event(rc->channel, &cq, &context))
-		die("ibv_get_cq_event: %m");
+		return -errno;
 	ibv_ack_cq_events(cq, 1);
+	return 0;
 }
 
-bool rc_poll(struct rc *rc, struct ibv_wc *wc, int timeout_ms)
+int rc_poll(struct rc *rc, struct ibv_wc *wc, int timeout_ms)
 {
 	struct pollfd fd = { .fd = rc->channel->fd, .events = POLLIN };
 	int64_t end = now_ms() + timeout_ms;
+	int err;
 
 	if (poll_once(rc, wc))
-		return true;
+		return 1;
 	while (timeout_ms) {
 		int64_t left = end - now_ms();
 
 		if (left <= 0)
-			return false;
-		errno = ibv_req_notify_cq(rc->cq, 0);
-		if (errno)
-			die("ibv_req_notify_cq: %m");
+			return 0;
+		err = ibv_req_notify_cq(rc->cq, 0);
+		if (err)
+			return -err;
 		/* What came before it was armed. */
 		if (poll_once(rc, wc))
-			return true;
-		if (poll(&fd, 1, left) > 0)
-			eat_event(rc);
+			return 1;
+		err = poll(&fd, 1, left) > 0 ? eat_event(rc) : 0;
+		if (err)
+			return err;
 		if (poll_once(rc, wc))
-			return true;
+			return 1;
 	}
-	return false;
+	return 0;
 }
 
 /* ---- TCP --------------------------------------------------------------- */

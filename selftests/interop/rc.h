@@ -76,8 +76,11 @@ uint32_t rc_mtu(const struct rc *rc, const struct rc_addr *peer);
 int rc_connect(struct rc *rc, const struct rc_addr *peer);
 enum ibv_qp_state rc_state(struct rc *rc);
 
-/* False when nothing came within so many milliseconds; 0 only looks. */
-bool rc_poll(struct rc *rc, struct ibv_wc *wc, int timeout_ms);
+/*
+ * 1 with a completion, 0 when none came within so many milliseconds (0 only
+ * looks), or a negative errno: the device may go while a program waits.
+ */
+int rc_poll(struct rc *rc, struct ibv_wc *wc, int timeout_ms);
 
 int rc_gid_index(struct ibv_context *ctx);
 void rc_gid_print(const union ibv_gid *gid, char *text, size_t size);

@@ -133,7 +133,11 @@ void report(const char *word, const char *fmt, ...)
 
 bool wait_wc(char *word, struct ibv_wc *wc, const char *what)
 {
-	if (!rc_poll(&rc, wc, RC_PATIENCE_MS))
+	int got = rc_poll(&rc, wc, RC_PATIENCE_MS);
+
+	if (got < 0)
+		return complain(word, "%s: %s", what, strerror(-got));
+	if (!got)
 		return complain(word, "%s did not complete within %d s", what,
 				RC_PATIENCE_MS / 1000);
 	if (wc->status)

@@ -252,8 +252,13 @@ static void do_recv(void)
 static void do_poll(void)
 {
 	struct ibv_wc wc;
+	int got = rc_poll(end, &wc, number("ms", 0));
 
-	if (!rc_poll(end, &wc, number("ms", 0))) {
+	if (got < 0) {
+		answer(-got);
+		return;
+	}
+	if (!got) {
 		printf("ok none=1\n");
 		return;
 	}
@@ -269,8 +274,13 @@ static void do_drain(void)
 
 	for (long long i = 0; i < n; i++) {
 		struct ibv_wc wc;
+		int got = rc_poll(end, &wc, number("ms", RC_PATIENCE_MS));
 
-		if (!rc_poll(end, &wc, number("ms", RC_PATIENCE_MS))) {
+		if (got < 0) {
+			answer(-got);
+			return;
+		}
+		if (!got) {
 			printf("ok got=%lld status=-1\n", i);
 			return;
 		}
@@ -310,6 +320,7 @@ static void do_pump(void)
 	/* Until the next command comes, which then is carried out. */
 	while (!quiet || done < posted) {
 		struct ibv_wc wc;
+		int got;
 
 		quiet = quiet || poll(&input, 1, 0) > 0;
 		if (!quiet && posted - done < 16) {
@@ -322,7 +333,12 @@ static void do_pump(void)
 			posted++;
 			continue;
 		}
-		if (!rc_poll(end, &wc, RC_PATIENCE_MS)) {
+		got = rc_poll(end, &wc, RC_PATIENCE_MS);
+		if (got < 0) {
+			answer(-got);
+			return;
+		}
+		if (!got) {
 			printf("ok done=%llu status=-1\n", done);
 			return;
 		}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """Links, netdevs and namespaces that go under traffic, and networks that are bad or slow."""
 
+import errno
 import time
 
 from runner import VmTestCase
@@ -80,13 +81,20 @@ class Traffic(VmTestCase):
 
     def test_program_outlives_its_link(self):
         """It holds the device open: it gets the event and errors, and no crash."""
+        waiting = Puppet(self, self.a)
+        waiting.open(dev="rxe0", gid=self.gid(self.a))
+        waiting.tell("drain", ms=60000)     # asleep at its completion channel
         one, _ = self.pump("rxe0", self.gid(self.a), self.gid(self.b))
         self.a.run("rdma link delete rxe0", check=True)
+        with self.assertRaises(puppet.Refused) as refused:
+            waiting.answer()
+        self.assertEqual(refused.exception.errno, errno.EIO)
+        self.assertEqual(waiting.quit().status, 0)
         one.tell("event", ms=60000)
         try:
             self.assertNotEqual(one.answer()["status"], 0, "the stream noticed nothing")
         except puppet.Refused:
-            pass                            # it was refused to post: as good
+            pass                            # it was refused to post or to wait: as good
         # Port and GIDs go first, of which there may be events too.
         name = puppet.EVENTS[one.answer()["event"]]
         while name != "DEVICE_FATAL":
