@@ -110,6 +110,19 @@ static inline struct rxng_mr *to_rxng_mr(struct ib_mr *ibmr)
 	return container_of(ibmr, struct rxng_mr, ibmr);
 }
 
+static inline bool rxng_mr_is_fast_reg(const struct rxng_mr *mr)
+{
+	return mr->max_pages;
+}
+
+/* Whether all of the bytes are the region's. */
+static inline bool rxng_mr_covers(const struct rxng_mr *mr, u64 iova, u64 len)
+{
+	u64 offset = iova - mr->iova;
+
+	return offset <= mr->length && len <= mr->length - offset;
+}
+
 /* Direction of a copy, seen from the region. */
 enum rxng_mr_dir {
 	RXNG_FROM_MR,
@@ -121,6 +134,10 @@ struct rxng_mr *rxng_mr_get(struct rxng_dev *dev, const struct ib_pd *pd,
 struct rxng_mr *rxng_mr_get_remote(const struct ib_qp *ibqp, u32 key, u64 iova,
 				   u64 len, u32 access);
 void rxng_mr_put(struct rxng_mr *mr);
+int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt);
+int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote);
+
+/* The bytes of a region, mr_data.c. */
 int rxng_mr_copy(struct rxng_mr *mr, u64 iova, void *buf, size_t len,
 		 enum rxng_mr_dir dir);
 int rxng_mr_from_skb(struct rxng_mr *mr, u64 iova, const struct sk_buff *skb,
@@ -128,23 +145,32 @@ int rxng_mr_from_skb(struct rxng_mr *mr, u64 iova, const struct sk_buff *skb,
 int rxng_mr_atomic(struct rxng_mr *mr, u64 iova, bool cmp_swap, u64 compare,
 		   u64 swap_add, u64 *orig);
 int rxng_mr_store(struct rxng_mr *mr, u64 iova, u64 value);
+bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova);
 int rxng_mr_page_in(struct rxng_dev *dev, u32 key, u64 iova, u64 len,
 		    enum rxng_odp_want want);
-int rxng_mr_flush(const struct ib_qp *ibqp, const struct rxng_pkt *pkt);
 int rxng_mr_write_back(struct rxng_dev *dev, u32 key, u64 iova, u64 len);
-bool rxng_mr_aligned(const struct rxng_mr *mr, u64 iova);
+
+/* Fast registration, fast_reg.c. */
 int rxng_mr_fast_reg(struct rxng_dev *dev, const struct ib_pd *pd,
 		     struct ib_mr *ibmr, u32 key, u32 access);
-int rxng_mr_invalidate(const struct ib_qp *ibqp, u32 key, bool remote);
 
-/* Shared with mw.c. */
-struct rxng_mr *rxng_mr_find(struct rxng_dev *dev, u32 key);
+/* How regions and windows are made, changed and freed, mr.c. */
+int rxng_mr_check_access(int access, int more);
+void rxng_mr_set_access(struct rxng_mr *mr, int access);
+struct rxng_mr *rxng_mr_alloc(struct ib_pd *pd);
+void rxng_mr_init(struct rxng_mr *mr, struct ib_pd *pd);
 int rxng_mr_publish(struct rxng_mr *mr, int access);
 void rxng_mr_unpublish(struct rxng_mr *mr);
-void rxng_mr_init(struct rxng_mr *mr, struct ib_pd *pd);
+void rxng_mr_unmap(struct rxng_mr_map *map, struct ib_umem *umem);
+void rxng_mr_release(struct rxng_mr *mr);
+struct rxng_mr *rxng_mr_find(struct rxng_dev *dev, u32 key);
 int rxng_mr_claim(struct rxng_mr *mr, u32 state);
+void rxng_mr_suspend(struct rxng_mr *mr);
+void rxng_mr_resume(struct rxng_mr *mr);
+bool rxng_mr_keep_windows_off(struct rxng_mr *mr);
+void rxng_mr_let_windows_in(struct rxng_mr *mr);
 
-/* Device operations, mr.c; see struct ib_device_ops. */
+/* Device operations; see struct ib_device_ops. */
 struct ib_mr *rxng_get_dma_mr(struct ib_pd *ibpd, int access);
 struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 			       u64 iova, int access, struct ib_udata *udata);
