@@ -61,9 +61,12 @@ static int __init rxng_init(void)
 		goto err_notifier;
 	}
 	rxng_qp_init_table();
-	err = rxng_fault_init();
+	err = rxng_inbox_init();
 	if (err)
 		goto err_qp_table;
+	err = rxng_fault_init();
+	if (err)
+		goto err_inbox;
 	err = rxng_odp_init();
 	if (err)
 		goto err_fault;
@@ -81,6 +84,8 @@ err_odp:
 	rxng_odp_exit();
 err_fault:
 	rxng_fault_exit();
+err_inbox:
+	rxng_inbox_exit();
 err_qp_table:
 	rxng_qp_exit_table();
 err_notifier:
@@ -95,6 +100,7 @@ static void __exit rxng_exit(void)
 	rxng_net_exit();
 	rxng_odp_exit();
 	rxng_fault_exit();
+	rxng_inbox_exit();
 	rxng_qp_exit_table();
 	unregister_module_notifier(&module_nb);
 }

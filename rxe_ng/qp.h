@@ -24,8 +24,6 @@
 #include "ring.h"
 #include "srq.h"
 
-/* Packets or bursts that each queue of the inbox takes. */
-#define RXNG_INBOX_MAX 1024
 /* Packets or bursts that one turn handles before it lets others run. */
 #define RXNG_RUN_BUDGET 128
 /* What goes out may be so many, also after what came in has used that up. */
@@ -332,6 +330,13 @@ void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why);
 void rxng_qp_doorbell(struct rxng_qp *qp);
 void rxng_qp_run_owned(struct rxng_qp *qp);
 void rxng_qp_unlock(struct rxng_qp *qp) __releases(&qp->lock);
+void rxng_qp_write_space(struct sock *sk);
+void rxng_qp_init_task(struct rxng_qp *qp);
+void rxng_qp_stop_task(struct rxng_qp *qp);
+
+/* inbox.c */
+int rxng_inbox_init(void);
+void rxng_inbox_exit(void);
 void rxng_qp_receive(struct rxng_qp *qp, struct sk_buff *skb,
 		     const struct in6_addr *saddr,
 		     const struct in6_addr *daddr);
@@ -340,12 +345,11 @@ void rxng_qp_receive_ack(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 			 const struct in6_addr *daddr);
 bool rxng_qp_take_ack(struct rxng_qp *qp, struct rxng_pkt *pkt);
 void rxng_qp_drop(const struct rxng_qp *qp, enum rxng_stat why);
+void rxng_qp_unqueue(struct rxng_qp *qp, struct sk_buff_head *queue,
+		     struct sk_buff *skb);
 struct sk_buff *rxng_qp_dequeue(struct rxng_qp *qp, struct sk_buff_head *queue);
 void rxng_qp_requeue(struct rxng_qp *qp, struct sk_buff_head *queue,
 		     struct sk_buff *skb);
-void rxng_qp_write_space(struct sock *sk);
-void rxng_qp_init_task(struct rxng_qp *qp);
-void rxng_qp_stop_task(struct rxng_qp *qp);
 void rxng_qp_purge_inbox(struct rxng_qp *qp);
 
 /* fault.c */

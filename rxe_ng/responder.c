@@ -585,7 +585,7 @@ static void find_asked_again(struct rxng_qp *qp, struct sk_buff_head *list)
 		if (!rxng_resp_asks_again(&reply->res, reply->next,
 					  rxng_skb_pkt(skb)))
 			continue;
-		__skb_unlink(skb, &qp->requests);
+		rxng_qp_unqueue(qp, &qp->requests, skb);
 		__skb_queue_tail(list, skb);
 	}
 	spin_unlock(&qp->inbox_lock);

@@ -25,7 +25,7 @@ QKEY = 0x11111111
 NOBODY = 2
 # First PSNs of a peer that is not there, and of the QP that believes to have it.
 EPSN, SPSN = 1000, 500
-# Packets that a QP's inbox holds (rxe_ng/qp.h).
+# Packets that a QP's inbox holds (rxe_ng/inbox.c).
 INBOX = 1024
 GROUP, GROUP6 = "::ffff:239.1.2.3", "ff15::1:2:3"
 
@@ -269,14 +269,59 @@ def _add_tests():
 _add_tests()
 
 
-class InboxTest(VmTestCase):
-    """More packets in one go than a QP's inbox holds."""
+class WhoseTest(VmTestCase):
+    """Devices t1 and t2 on v2 and v4, which have one address; packets come by v1 and v3."""
 
     hosts = 1
-    PACKETS = 1500
-    # So that a CPU takes all of them before it turns to the QP.
+    ADDRESS = "10.79.0.2"
+
+    def setUp(self):
+        for n in 1, 2:
+            here, there = f"v{2 * n}", f"v{2 * n - 1}"
+            script(self.a, f"ip link add {there} type veth peer name {here}; ip link set {there} up; "
+                           f"ip link set {here} up; ip addr add {self.ADDRESS}/32 dev {here}")
+            add(self.a, f"t{n}", here)
+
+    def mac(self, netdev):
+        return self.a.run(["cat", f"/sys/class/net/{netdev}/address"], check=True).stdout.strip()
+
+    def send(self, n, frame_of, mac, address):
+        """Send five packets to device t1 or t2, and tell which counters of which device moved how far."""
+        before = {name: counters(self.a, name) for name in ("t1", "t2")}
+        wire = roce.Wire(self.mac(f"v{2 * n - 1}"), mac, "10.79.0.1", address)
+        send(Folder(self), self.a, [wire.frame(frame_of)], 5, interface=f"v{2 * n - 1}")
+        moved = {}
+        end = time.monotonic() + 30 * self.slow
+        while not moved and time.monotonic() < end:
+            after = {name: counters(self.a, name) for name in ("t1", "t2")}
+            moved = {(name, each): after[name][each] - before[name][each] for name in after for each in after[name]
+                     if after[name][each] - before[name][each] >= 5}
+        return moved
+
+    def test_stray_of_a_group(self):
+        """It counts with the device that it came in by, which here is not the first one."""
+        for n in 1, 2:
+            script(self.a, f"ip addr add 239.1.2.{n}/32 dev v{2 * n} autojoin")
+            stray = roce.transport(roce.UD_SEND_ONLY, roce.GROUP_QPN, 1, struct.pack(">II", QKEY, NOBODY))
+            moved = self.send(n, stray, roce.group_mac(f"239.1.2.{n}"), f"239.1.2.{n}")
+            self.assertEqual(moved, {(f"t{n}", "rx_no_qp"): 5})
+
+    def test_qp_1(self):
+        """That of the device that it came in by is meant."""
+        for n in 1, 2:
+            mad = roce.transport(roce.UD_SEND_ONLY, 1, 1, struct.pack(">II", 0x80010000, 1), bytes(256))
+            moved = self.send(n, mad, self.mac(f"v{2 * n}"), self.ADDRESS)
+            self.assertEqual(moved.pop((f"t{n}", "rx_pkts")), 5)
+            self.assertEqual({name for name, _ in moved}, {f"t{n}"})
+
+
+class Plugged(VmTestCase):
+    """A device t1 on v2, to which v1 brings packets all at once when the plug is drawn."""
+
+    hosts = 1
+    # So that a CPU takes all of them before it turns to a QP.
     KNOBS = {"dev_weight": 4096, "netdev_budget": 100000, "netdev_budget_usecs": 10000000,
-             "netdev_max_backlog": 10000, "wmem_default": 1 << 24}
+             "netdev_max_backlog": 40000, "wmem_default": 1 << 28}
 
     def setUp(self):
         for name, value in self.KNOBS.items():
@@ -284,42 +329,74 @@ class InboxTest(VmTestCase):
             old = self.a.run(["cat", path], check=True).stdout.strip()
             self.addCleanup(self.a.run, f"echo {old} >{path}")
             self.a.run(f"echo {value} >{path}", check=True)
-        script(self.a, "modprobe sch_plug; ip link add v1 type veth peer name v2; ip link set v1 up; "
-                       "ip link set v2 up; ip addr add 10.79.0.2/24 dev v2; "
-                       "tc qdisc add dev v1 root handle 1: plug limit 10000000")
+        script(self.a, "modprobe sch_plug; ip link add v1 mtu 9000 type veth peer name v2 mtu 9000; "
+                       "ip link set v1 up; ip link set v2 up; ip addr add 10.79.0.2/24 dev v2; "
+                       "tc qdisc add dev v1 root handle 1: plug limit 1000000000")
         add(self.a, "t1", "v2")
 
     def macs(self):
         return [self.a.run(["cat", f"/sys/class/net/v{n}/address"], check=True).stdout.strip() for n in (1, 2)]
 
-    def test_stray_of_a_group(self):
-        """It counts with the device that it came in by, which here is not the first one."""
-        script(self.a, "tc qdisc del dev v1 root; ip addr add 239.1.2.3/32 dev v2 autojoin")
-        frame = roce.Wire(self.macs()[0], roce.group_mac("239.1.2.3"), "10.79.0.1", "239.1.2.3").frame(
-            roce.transport(roce.UD_SEND_ONLY, roce.GROUP_QPN, 1, struct.pack(">II", QKEY, NOBODY)))
-        before = counters(self.a, "t1"), counters(self.a)
-        send(Folder(self), self.a, [frame], 5, interface="v1")
-        self.a.wait_for(f"[ $(cat {SYSFS}/t1/ports/1/hw_counters/rx_no_qp) -ge {before[0]['rx_no_qp'] + 5} ]",
-                        timeout=60 * self.slow)
-        self.assertEqual(counters(self.a)["rx_no_qp"], before[1]["rx_no_qp"])
+    def open(self, puppet, q=0):
+        """Return a frame for a new QP of datagrams, with a payload of its maximum."""
+        puppet.open(q=q, dev="t1", gid=self.gid(self.a, "10.79.0.2", "t1"), type="ud", size=65536)
+        puppet.connect(puppet.ends[q], q=q)
+        return roce.Wire(*self.macs(), "10.79.0.1", "10.79.0.2").frame(roce.transport(
+            roce.UD_SEND_ONLY, puppet.ends[q]["qpn"], 1, struct.pack(">II", QKEY, NOBODY), bytes(4096)))
 
-    def test_full(self):
-        one = Puppet(self, self.a)
-        one.open(dev="t1", gid=self.gid(self.a, "10.79.0.2", "t1"), type="ud", size=65536)
-        one.connect(one.ends[0])
-        macs = self.macs()
-        frame = roce.Wire(*macs, "10.79.0.1", "10.79.0.2").frame(roce.transport(
-            roce.UD_SEND_ONLY, one.ends[0]["qpn"], 1, struct.pack(">II", QKEY, NOBODY)))
+    def deliver(self, frames, times, received=0):
+        """Bring each frame so many times, in order; return how far which counters moved.
+
+        So many of them find a receive.
+        """
+        self.a.run("tc qdisc change dev v1 root handle 1: plug block", check=True)
         before = counters(self.a, "t1")
-        send(Folder(self), self.a, [frame], self.PACKETS, interface="v1")
+        for frame in frames:
+            send(Folder(self), self.a, [frame], times, interface="v1")
         self.assertEqual(counters(self.a, "t1"), before, "they do not wait")
         self.a.run("tc qdisc change dev v1 root handle 1: plug release_indefinite", check=True)
-        self.a.wait_for(f"[ $(cat {SYSFS}/t1/ports/1/hw_counters/rx_pkts) -ge {before['rx_pkts'] + self.PACKETS} ]",
+        folder, total = f"{SYSFS}/t1/ports/1/hw_counters", len(frames) * times
+        self.a.wait_for(f"cd {folder} && [ $(cat rx_pkts) -ge {before['rx_pkts'] + total} ]",
                         timeout=60 * self.slow)
-        # No receive is there for those that find a place.
-        self.a.wait_for(f"[ $(cat {SYSFS}/t1/ports/1/hw_counters/out_of_buffer) -ge {INBOX} ]",
+        # Those that find a place wait for their QP's turn.
+        lost = before["rx_queue_full"] + before["out_of_buffer"] + total - received
+        self.a.wait_for(f"cd {folder} && [ $(($(cat rx_queue_full) + $(cat out_of_buffer))) -ge {lost} ]",
                         timeout=60 * self.slow)
         after = counters(self.a, "t1")
-        moved = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+        return {name: after[name] - before[name] for name in after if after[name] != before[name]}
+
+
+class InboxTest(Plugged):
+    """More packets in one go than a QP's inbox holds."""
+
+    PACKETS = 1500
+
+    def test_full(self):
+        moved = self.deliver([self.open(Puppet(self, self.a))], self.PACKETS)
+        moved.pop("rx_bytes")
         self.assertEqual(moved, {"rx_pkts": self.PACKETS, "rx_queue_full": self.PACKETS - INBOX,
                                  "out_of_buffer": INBOX})
+
+
+class InboxMemoryTest(Plugged):
+    """More packets for many QPs, each of which has room, than all inboxes may hold."""
+
+    memory = "768M"
+    QPS = 32
+
+    def test_bound(self):
+        one = Puppet(self, self.a)
+        frames = [self.open(one, q) for q in range(self.QPS)]
+        # Those that come when there is no memory left, and who still gets some.
+        one.do("recv", q=self.QPS - 1, len=GRH + 4096)
+        total = self.QPS * INBOX
+        moved = self.deliver(frames, INBOX, received=1)
+        self.assertEqual(moved["out_of_buffer"] + moved["rx_queue_full"] + 1, total)
+        memory = int(self.a.run("awk '/MemTotal/ { print $2 }' /proc/meminfo", check=True).stdout) * 1024
+        # An eighth of what is the network's to use, which is less than all; each takes more than its bytes.
+        self.assertLess((moved["out_of_buffer"] + 1) * 4096, memory / 8)
+        self.assertGreater(moved["out_of_buffer"], self.QPS // 8 * INBOX)
+        self.assertEqual(one.do("drain", q=self.QPS - 1), {"got": 1, "status": 0})
+        # All of it is free again.
+        moved = self.deliver(frames[:1], INBOX)
+        self.assertEqual(moved["out_of_buffer"], INBOX)
