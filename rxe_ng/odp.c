@@ -22,8 +22,10 @@
 #define SPAN_PAGES (SPAN_BYTES >> PAGE_SHIFT)
 /* So long a span may be without a page before it goes. */
 #define SWEEP_AFTER HZ
-/* Bit of an entry of a span: the page may be written. */
+/* Bits of an entry of a span: the page may be written, and may have been; */
 #define WRITABLE 1ul
+/* it is about to go. */
+#define GOING 2ul
 
 /**
  * struct rxng_span - an aligned part of a process' address space
@@ -31,7 +33,7 @@
  * @umem: the core's part
  * @rcu: frees the structure after accesses are over
  * @present: pages that are there; under @umem's mutex
- * @pages: kernel address of each page that is there, with WRITABLE, else zero;
+ * @pages: kernel address of each page that is there, with bits, else zero;
  *	written under @umem's mutex, read under RCU
  */
 struct rxng_span {
@@ -49,23 +51,46 @@ static unsigned int span_index(u64 addr)
 	return (addr & (SPAN_BYTES - 1)) >> PAGE_SHIFT;
 }
 
-static void set_page(struct rxng_span *span, u64 addr, unsigned long entry)
+/* Accesses that begin now do not find the page; returns whether there is one. */
+static bool hide_page(unsigned long *at)
 {
-	unsigned long *at = &span->pages[span_index(addr)];
-
-	lockdep_assert_held(&span->umem->umem_mutex);
-	span->present += !!entry - !!*at;
-	WRITE_ONCE(*at, entry);
+	if (!*at)
+		return false;
+	WRITE_ONCE(*at, *at | GOING);
+	return true;
 }
 
-/* Returns whether there was any. @end is the first byte not to go. */
-static bool forget_pages(struct rxng_span *span, u64 addr, u64 end)
+/*
+ * Through the kernel's own mapping a store leaves no trace in the page table of
+ * the process: without this the page could be thrown away as never written.
+ */
+static void drop_page(struct rxng_span *span, unsigned long *at)
 {
-	unsigned int before = span->present;
+	void *page = (void *)(*at & PAGE_MASK);
 
-	for (; addr < end; addr += PAGE_SIZE)
-		set_page(span, addr, 0);
-	return span->present != before;
+	if (!*at)
+		return;
+	if (*at & WRITABLE)
+		folio_mark_dirty(virt_to_folio(page));
+	span->present--;
+	WRITE_ONCE(*at, 0);
+}
+
+/* No access is under way to them afterwards. @end is the first byte not to go. */
+static void forget_pages(struct rxng_span *span, u64 addr, u64 end)
+{
+	unsigned int first = span_index(addr), i;
+	unsigned int num = PFN_UP(end) - PFN_DOWN(addr);
+	bool any = false;
+
+	lockdep_assert_held(&span->umem->umem_mutex);
+	for (i = 0; i < num; i++)
+		any |= hide_page(&span->pages[first + i]);
+	if (!any)
+		return;
+	synchronize_rcu_expedited();
+	for (i = 0; i < num; i++)
+		drop_page(span, &span->pages[first + i]);
 }
 
 /* The process' pages change; see struct mmu_interval_notifier_ops. */
@@ -85,8 +110,8 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 	mmu_interval_set_seq(notifier, seq);
 	/* Without a span it is being made, or it goes. */
 	span = umem->private;
-	if (span && forget_pages(span, addr & PAGE_MASK, end))
-		synchronize_rcu_expedited();
+	if (span)
+		forget_pages(span, addr, end);
 	ib_umem_odp_unmap_dma_pages(umem, addr, end);
 	if (span && !span->present)
 		queue_delayed_work(sweepers, &span->odp->sweep, SWEEP_AFTER);
@@ -106,8 +131,7 @@ static void free_span(struct rxng_span *span)
 	xa_erase(&span->odp->spans, ib_umem_start(umem) >> SPAN_SHIFT);
 	mutex_lock(&umem->umem_mutex);
 	umem->private = NULL;
-	if (forget_pages(span, ib_umem_start(umem), ib_umem_end(umem)))
-		synchronize_rcu_expedited();
+	forget_pages(span, ib_umem_start(umem), ib_umem_end(umem));
 	mutex_unlock(&umem->umem_mutex);
 	ib_umem_odp_release(umem);
 	kvfree_rcu(span, rcu);
@@ -183,42 +207,59 @@ static bool is_reachable(const void *page)
 	return !copy_from_kernel_nofault(&byte, page, sizeof(byte));
 }
 
-/* What the core has mapped becomes what accesses find. */
-static int take_pages(struct rxng_span *span, u64 addr, u64 end)
+/*
+ * What the core has mapped, @pfn, becomes what accesses find. A page that is
+ * there already is the same one, or it would have been forgotten.
+ */
+static int take_page(struct rxng_span *span, unsigned int i, unsigned long pfn,
+		     bool write)
 {
-	for (addr &= PAGE_MASK; addr < end; addr += PAGE_SIZE) {
-		unsigned long pfn =
-			rxng_odp_pfns(span->umem)[span_index(addr)];
-		unsigned long entry = 0;
+	unsigned long entry = span->pages[i];
 
-		if (pfn & HMM_PFN_VALID) {
-			void *page = page_address(hmm_pfn_to_page(pfn));
+	if (!(pfn & HMM_PFN_VALID))
+		return 0;
+	if (!entry) {
+		void *page = page_address(hmm_pfn_to_page(pfn));
 
-			if (!is_reachable(page))
-				return -EFAULT;
-			entry = (unsigned long)page;
-		}
-		if (entry && pfn & HMM_PFN_WRITE)
-			entry |= WRITABLE;
-		set_page(span, addr, entry);
+		if (!is_reachable(page))
+			return -EFAULT;
+		entry = (unsigned long)page;
+		span->present++;
 	}
+	if (write && pfn & HMM_PFN_WRITE)
+		entry |= WRITABLE;
+	WRITE_ONCE(span->pages[i], entry);
 	return 0;
+}
+
+/* What nobody asked to write stays clean, and is read only, here. */
+static int take_pages(struct rxng_span *span, u64 addr, u64 end, bool write)
+{
+	unsigned int first = span_index(addr), i;
+	unsigned int num = PFN_UP(end) - PFN_DOWN(addr);
+	int err = 0;
+
+	lockdep_assert_held(&span->umem->umem_mutex);
+	for (i = first; i < first + num && !err; i++)
+		err = take_page(span, i, rxng_odp_pfns(span->umem)[i], write);
+	return err;
 }
 
 /* Within one span. */
 static int page_in(struct rxng_span *span, u64 addr, u64 len,
 		   enum rxng_odp_want want)
 {
+	bool write = want == RXNG_ODP_WRITE_FAULT;
 	u64 rights = RXNG_ODP_READ;
 	int ret;
 
-	if (want == RXNG_ODP_WRITE_FAULT)
+	if (write)
 		rights |= RXNG_ODP_WRITE;
 	ret = ib_umem_odp_map_dma_and_lock(span->umem, addr, len, rights,
 					   want != RXNG_ODP_PRESENT);
 	if (ret < 0)
 		return ret;
-	ret = take_pages(span, addr, addr + len);
+	ret = take_pages(span, addr, addr + len, write);
 	mutex_unlock(&span->umem->umem_mutex);
 	return ret;
 }
@@ -303,10 +344,10 @@ void *rxng_odp_address(const struct rxng_odp *odp, u64 offset, size_t *len,
 	if (!span)
 		return NULL;
 	entry = READ_ONCE(span->pages[span_index(addr)]);
-	if (!entry || (write && !(entry & WRITABLE)))
+	if (!entry || entry & GOING || (write && !(entry & WRITABLE)))
 		return NULL;
 	*len = min_t(size_t, *len, PAGE_SIZE - offset_in_page(addr));
-	return (void *)(entry & ~WRITABLE) + offset_in_page(addr);
+	return (void *)(entry & PAGE_MASK) + offset_in_page(addr);
 }
 
 /**

@@ -418,6 +418,53 @@ TEST(pages_go_between_writes)
 	pair_teardown(pair);
 }
 
+static const struct {
+	const char *name;
+	int flags, advice;
+} clean[] = {
+	/* A hole that was only read; memory that may be given up as it is. */
+	{ "shared", MAP_SHARED | MAP_ANONYMOUS, 0 },
+	{ "given_up", MAP_PRIVATE | MAP_ANONYMOUS, MADV_FREE },
+};
+
+/*
+ * The process' page tables say that a page was not written. Reclaim would throw
+ * it away, and with it what the peer wrote.
+ */
+TEST_EACH(what_is_written_stays, clean)
+{
+	struct pair *pair = pair_setup();
+	size_t size = 64 * PAGE;
+	struct buf *from = buf_new(pair->a.host->pd, size, ALL_ACCESS);
+	uint8_t *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, arg->flags,
+			    -1, 0);
+	struct ibv_sge sge = buf_sge(from, 0, size);
+	struct ibv_mr *mr;
+
+	CHECK_ERRNO(mem != MAP_FAILED);
+	for (size_t i = 0; i < size; i += PAGE) {
+		if (arg->advice)
+			mem[i] = 1;
+		CHECK_EQ(((volatile uint8_t *)mem)[i + 1], 0);
+	}
+	mr = ibv_reg_mr(pair->b.host->pd, mem, size, PAGED);
+	CHECK_ERRNO(mr);
+	if (arg->advice)
+		CHECK_ERRNO(!madvise(mem, size, arg->advice));
+	/* First the pages are there only to be read, then also to be written. */
+	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_READ, &sge, (uintptr_t)mem,
+			  mr->rkey), IBV_WC_SUCCESS);
+	memset(from->mem, 0x5a, size);
+	CHECK_EQ(pair_ask(pair, IBV_WR_RDMA_WRITE, &sge, (uintptr_t)mem,
+			  mr->rkey), IBV_WC_SUCCESS);
+	CHECK_ERRNO(!madvise(mem, size, MADV_PAGEOUT));
+	CHECK(!memcmp(mem, from->mem, size));
+	CHECK_RC(ibv_dereg_mr(mr));
+	munmap(mem, size);
+	buf_free(from);
+	pair_teardown(pair);
+}
+
 struct shaker {
 	uint8_t *mem;
 	size_t size;
