@@ -370,21 +370,30 @@ int rxng_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
  * Move what is not consumed to a new ring, which takes the old one's place;
  * @to becomes the old one. Most of it is copied without the lock, while
  * completions come in and are consumed. What is consumed meanwhile moves too
- * and is not seen again; it counts against @cqe, so the loop ends.
+ * and is not seen again; when that needs too much room, begin anew.
  */
 static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
 {
 	struct rxng_ring *from = &cq->ring;
 	u32 moved = 0, next, left, consumed, pushed;
+	int err;
 
 	spin_lock_irq(&cq->lock);
 	look_at_consumer(cq);
 	next = cq->consumer;
 	for (;;) {
 		left = (from->index - next) & from->mask;
-		if (cq->overflowed || moved + left > cqe) {
+		if (moved + left > cqe) {
+			look_at_consumer(cq);
+			next = cq->consumer;
+			left = unconsumed(cq);
+			moved = 0;
+		}
+		err = cq->overflowed || left > cqe ? -EINVAL :
+		      fatal_signal_pending(current) ? -EINTR : 0;
+		if (err) {
 			spin_unlock_irq(&cq->lock);
-			return -EINVAL;
+			return err;
 		}
 		if (left <= MOVE_LOCKED)
 			break;
@@ -428,7 +437,7 @@ static int move_to(struct rxng_cq *cq, struct rxng_ring *to, unsigned int cqe)
  * has not consumed. Its mapping of the old one stays until it unmaps it.
  *
  * Return: 0, -EINVAL when @cqe is out of range or less than there are
- * completions now, or another error code.
+ * completions now, -EINTR when the caller is killed, or another error code.
  * Context: process, may sleep.
  */
 int rxng_resize_cq(struct ib_cq *ibcq, unsigned int cqe,

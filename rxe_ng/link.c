@@ -149,12 +149,12 @@ static int netdev_event(struct notifier_block *nb, unsigned long event,
 	dev = get_by_netdev(ndev);
 	if (!dev)
 		return NOTIFY_DONE;
-	if (event == NETDEV_UNREGISTER)
-		ib_unregister_device_queued(&dev->ibdev);
-	else if (event == NETDEV_CHANGEMTU)
-		rxng_mcast_follow_mtu(dev);
+	if (event == NETDEV_UNREGISTER || event == NETDEV_CHANGEMTU)
+		rxng_mcast_follow(dev);
 	else
 		rxng_device_update_port(dev);
+	if (event == NETDEV_UNREGISTER)
+		ib_unregister_device_queued(&dev->ibdev);
 	ib_device_put(&dev->ibdev);
 	return NOTIFY_DONE;
 }

@@ -121,15 +121,16 @@ static void follow(struct rxng_dev *dev, struct rxng_member *m)
 }
 
 /**
- * rxng_mcast_follow_mtu - the MTU of a device's netdev has changed
+ * rxng_mcast_follow - the stack may have dropped a netdev's groups
  * @dev: device
  *
- * While it is too small for IPv6 or IPv4 (RFC 8200, 5; RFC 791) the stack keeps
- * none of a netdev's groups, and afterwards it knows of none.
+ * While the MTU is too small for IPv6 or IPv4 (RFC 8200, 5; RFC 791) it keeps
+ * none, and afterwards it knows of none; neither does it when the netdev leaves
+ * the namespace, which may come back.
  *
  * Context: RTNL.
  */
-void rxng_mcast_follow_mtu(struct rxng_dev *dev)
+void rxng_mcast_follow(struct rxng_dev *dev)
 {
 	struct rxng_member *m;
 	int i;

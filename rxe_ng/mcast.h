@@ -13,7 +13,7 @@ struct rxng_qp;
 bool rxng_mcast_deliver(struct rxng_dev *dev, struct sk_buff *skb,
 			const struct in6_addr *saddr,
 			const struct in6_addr *daddr);
-void rxng_mcast_follow_mtu(struct rxng_dev *dev);
+void rxng_mcast_follow(struct rxng_dev *dev);
 
 /* Device operations, mcast.c; see struct ib_device_ops. */
 int rxng_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid);

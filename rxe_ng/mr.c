@@ -62,7 +62,8 @@ void rxng_mr_set_access(struct rxng_mr *mr, int access)
 {
 	mr->access = access & ~IB_ACCESS_OPTIONAL;
 	mr->ibmr.lkey = mr->key;
-	mr->ibmr.rkey = access & REMOTE_RIGHTS ? mr->key : 0;
+	mr->ibmr.rkey = access & (REMOTE_RIGHTS | RXNG_ACCESS_FLUSH_GLOBAL |
+				  RXNG_ACCESS_FLUSH_PERSISTENT) ? mr->key : 0;
 }
 
 /*

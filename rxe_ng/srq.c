@@ -205,17 +205,20 @@ static u32 slots_since(struct rxng_srq *srq, u32 taken, u32 moved)
 	return total;
 }
 
-/* What is left moves too, and @to takes the ring's place and becomes it. */
+/*
+ * What is left moves too, and @to takes the ring's place and becomes it. A
+ * process is not asked again: it could have posted any number by now.
+ */
 static int exchange(struct rxng_srq *srq, struct rxng_ring *to, u32 first,
-		    u32 taken, u32 moved)
+		    u32 taken, u32 moved, u32 total)
 {
 	struct rxng_ring *from = &srq->ring;
 	unsigned long flags;
 	int err = -EINVAL;
-	u32 total;
 
 	spin_lock_irqsave(&srq->post_lock, flags);
-	total = slots_since(srq, taken, moved);
+	if (!srq->user)
+		total = slots_since(srq, taken, moved);
 	if (!srq->broken && total <= to->mask) {
 		rxng_ring_copy(to, moved, from, first + moved, total - moved);
 		rxng_ring_retire(to, srq->taken - taken);
@@ -258,7 +261,7 @@ static int move_to(struct rxng_srq *srq, struct rxng_ring *to)
 		cond_resched();
 		spin_lock_bh(&srq->lock);
 	}
-	err = exchange(srq, to, first, taken, moved);
+	err = exchange(srq, to, first, taken, moved, total);
 	spin_unlock_bh(&srq->lock);
 	return err;
 }

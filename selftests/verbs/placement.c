@@ -218,6 +218,28 @@ TEST_F(placing, flush_forms)
 	buf_check(placing->remote);
 }
 
+/* It has a key for peers, who may do nothing else with it. */
+TEST(flush_only)
+{
+	struct host *host = host_open(0);
+	struct ibv_device_attr_ex dev;
+	struct placing *p;
+	uint64_t addr;
+
+	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
+	host_close(host);
+	if (!(dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL))
+		SKIP("this kernel lets no process ask for the right to flush");
+	p = open_placing(ALL_QP_ACCESS | ACCESS_FLUSH_GLOBAL,
+			 ACCESS_FLUSH_GLOBAL);
+	addr = buf_addr(p->remote, 0);
+	CHECK(p->remote->mr->rkey);
+	CHECK_EQ(flush(p, addr, BYTES, p->remote->mr->rkey, GLOBAL, RANGE),
+		 IBV_WC_SUCCESS);
+	CHECK_EQ(store(p, addr, p->remote->mr->rkey, 1), IBV_WC_REM_ACCESS_ERR);
+	placing_teardown(p);
+}
+
 struct bad_flush {
 	const char *name;
 	uint64_t offset;
