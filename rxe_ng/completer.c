@@ -157,14 +157,11 @@ void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
  */
 void rxng_completer_timer(struct rxng_qp *qp, u64 now)
 {
-	u32 here = refcount_read(&qp->sk->sk_wmem_alloc) - 1;
-	/* In order: not all that was sent before the requester's last has left. */
-	bool local = here > qp->charged - qp->charged_req;
 	enum rxng_comp_verdict verdict;
 
 	if (qp->attr.qp_state == IB_QPS_ERR)
 		return;
-	verdict = rxng_req_timeout(&qp->req, now, local);
+	verdict = rxng_req_timeout(&qp->req, now, !rxng_tx_requests_left(qp));
 	if (verdict != RXNG_COMP_DROP)
 		respond(qp, verdict);
 }

@@ -111,8 +111,7 @@ static void apply_transport(struct rxng_qp *qp, const struct ib_qp_attr *attr,
 	}
 	if (mask & IB_QP_MAX_DEST_RD_ATOMIC) {
 		qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
-		resp->depth = attr->max_dest_rd_atomic;
-		resp->next_resource = 0;
+		rxng_resp_set_depth(resp, attr->max_dest_rd_atomic);
 	}
 	if (mask & IB_QP_ACCESS_FLAGS) {
 		qp->attr.qp_access_flags = attr->qp_access_flags;

@@ -26,8 +26,8 @@
 
 /* Packets or bursts that one turn handles before it lets others run. */
 #define RXNG_RUN_BUDGET 128
-/* What goes out may be so many, also after what came in has used that up. */
-#define RXNG_SEND_SHARE 32
+/* Responder and requester may handle so many whatever others have used up. */
+#define RXNG_SURE_SHARE 32
 /* Looks of a doorbell at an owner that may let go soon. */
 #define RXNG_OWNER_SPINS 64
 
@@ -88,9 +88,11 @@ struct rxng_send {
  * @res: the READ
  * @first: packet of it at which this answer began
  * @next: packet of it that goes next
+ * @again: it was answered before, and perhaps nobody waits for this
  */
 struct rxng_reply {
 	bool active;
+	bool again;
 	struct rxng_resource res;
 	u32 first;
 	u32 next;
@@ -224,8 +226,8 @@ struct rxng_qp {
 	u32 want_space;
 	u64 blocked_until;
 	u64 congestion_ns;
-	u32 charged;
-	u32 charged_req;
+	u64 charged;
+	u64 charged_req;
 	u64 recheck_at;
 	u64 recheck_ns;
 

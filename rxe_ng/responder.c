@@ -317,10 +317,11 @@ static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 }
 
 static void start_reply(struct rxng_qp *qp, const struct rxng_resource *res,
-			u32 first)
+			u32 first, bool again)
 {
 	qp->reply = (struct rxng_reply){
 		.active = true,
+		.again = again,
 		.res = *res,
 		.first = first,
 		.next = first,
@@ -341,7 +342,7 @@ static void execute_read(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 		}
 		rxng_mr_put(mr);
 	}
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
 }
 
 /*
@@ -395,7 +396,7 @@ static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 	rxng_mr_put(mr);
 	if (!cell_was_there(qp, pkt, err, now))
 		return;
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0, false);
 }
 
 static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
@@ -410,7 +411,7 @@ static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 	if (err)
 		reject_access(qp, qp->resp.epsn, now);
 	else
-		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
+		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
 }
 
 static void execute_atomic_write(struct rxng_qp *qp, const struct sk_buff *skb,
@@ -433,7 +434,7 @@ static void execute_atomic_write(struct rxng_qp *qp, const struct sk_buff *skb,
 	rxng_mr_put(mr);
 	if (!cell_was_there(qp, pkt, err, now))
 		return;
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
 }
 
 static void execute(struct rxng_qp *qp, struct sk_buff *skb,
@@ -489,11 +490,12 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 		break;
 	case RXNG_RESP_READ_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
+		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK,
+			    true);
 		break;
 	case RXNG_RESP_ATOMIC_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		start_reply(qp, res, 0);
+		start_reply(qp, res, 0, true);
 		break;
 	case RXNG_RESP_NAK_PSN:
 		rxng_qp_count(qp, RXNG_STAT_OUT_OF_SEQ_REQUEST, 1);
@@ -538,6 +540,22 @@ static int send_read_data(struct rxng_qp *qp, u64 now)
 }
 
 /*
+ * Whoever asks again may have had the answer by now, and its owner may have
+ * ended the region for that: it costs no connection.
+ */
+static void cannot_read(struct rxng_qp *qp, u64 now)
+{
+	const struct rxng_reply *reply = &qp->reply;
+
+	if (reply->again) {
+		rxng_qp_drop(qp, RXNG_STAT_RX_BAD_ACCESS);
+		qp->reply.active = false;
+		return;
+	}
+	reject_access(qp, rxng_psn_add(reply->res.psn, reply->next), now);
+}
+
+/*
  * Sends what is left of the answer to a READ or atomic. Returns whether all
  * of it left; if not, the QP runs again when more may go.
  */
@@ -557,9 +575,8 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 		if (n == -EAGAIN)
 			return false;
 		if (n < 0) {
-			reject_access(qp, rxng_psn_add(reply->res.psn,
-						       reply->next), now);
-			return false;
+			cannot_read(qp, now);
+			return reply->again;
 		}
 		if (!n)
 			return false;
@@ -574,38 +591,55 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 	return true;
 }
 
-/* Move the requests that ask for the READ again from the inbox to a list. */
-static void find_asked_again(struct rxng_qp *qp, struct sk_buff_head *list)
+/*
+ * Move the requests that ask for the READ again from the inbox to a list, as
+ * far as they stand before one that is to be answered earlier. Returns whether
+ * there is one behind it too.
+ */
+static bool find_asked_again(struct rxng_qp *qp, struct sk_buff_head *list)
 {
 	const struct rxng_reply *reply = &qp->reply;
 	struct sk_buff *skb, *next;
+	bool earlier = false, behind = false;
 
 	spin_lock(&qp->inbox_lock);
 	skb_queue_walk_safe(&qp->requests, skb, next) {
-		if (!rxng_resp_asks_again(&reply->res, reply->next,
-					  rxng_skb_pkt(skb)))
+		const struct rxng_pkt *pkt = rxng_skb_pkt(skb);
+
+		earlier = earlier || rxng_resp_asks_earlier(&reply->res, pkt);
+		if (!rxng_resp_asks_again(&reply->res, reply->next, pkt))
 			continue;
+		behind = earlier;
+		if (behind)
+			break;
 		rxng_qp_unqueue(qp, &qp->requests, skb);
 		__skb_queue_tail(list, skb);
 	}
 	spin_unlock(&qp->inbox_lock);
+	return behind;
 }
 
-/* The newest wish counts; a long READ would go on for nothing. */
+/*
+ * The newest wish counts; a long READ would go on for nothing. With a wish for
+ * something earlier before it, both are answered in their order.
+ */
 static void take_asked_again(struct rxng_qp *qp, u64 now)
 {
 	struct sk_buff_head list;
 	struct sk_buff *skb;
+	bool behind;
 
 	if (!qp->reply.active || qp->attr.qp_state == IB_QPS_ERR)
 		return;
 	__skb_queue_head_init(&list);
-	find_asked_again(qp, &list);
+	behind = find_asked_again(qp, &list);
 	while ((skb = __skb_dequeue(&list))) {
-		if (skb_queue_empty(&list))
+		if (skb_queue_empty(&list) && !behind)
 			request(qp, skb, now);
 		rxng_skb_done(skb);
 	}
+	if (behind)
+		qp->reply.active = false;
 }
 
 /**

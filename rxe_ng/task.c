@@ -60,13 +60,17 @@ static void run_error(struct rxng_qp *qp, u64 now, int *budget)
 	qp->recheck_at = qp->user ? now + qp->recheck_ns : 0;
 }
 
-/* A peer that never stops sending does not keep this QP from it. */
-static void run_requester(struct rxng_qp *qp, u64 now, int *budget)
+/*
+ * Each part has a share in the turn: answers that never end keep the peer's
+ * requests from being carried out no more than these keep ours from leaving.
+ */
+static void run_share(struct rxng_qp *qp, u64 now, int *budget,
+		      void (*run)(struct rxng_qp *qp, u64 now, int *budget))
 {
-	int lent = max(RXNG_SEND_SHARE - *budget, 0);
+	int lent = max(RXNG_SURE_SHARE - *budget, 0);
 
 	*budget += lent;
-	rxng_requester_run(qp, now, budget);
+	run(qp, now, budget);
 	*budget -= lent;
 }
 
@@ -76,10 +80,10 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 	if (rxng_qp_stands_still(qp))
 		return;
 	rxng_completer_timer(qp, now);
-	rxng_responder_run(qp, now, budget);
+	run_share(qp, now, budget, rxng_responder_run);
 	if (rxng_qp_stands_still(qp))
 		return;
-	run_requester(qp, now, budget);
+	run_share(qp, now, budget, rxng_requester_run);
 	if (qp->attr.qp_state == IB_QPS_SQE)
 		rxng_qp_flush_sends(qp, budget);
 }
@@ -93,12 +97,15 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
  */
 void rxng_qp_run_owned(struct rxng_qp *qp)
 {
-	bool stood_still = rxng_qp_stands_still(qp);
 	int budget = RXNG_RUN_BUDGET;
-	unsigned long wake = xchg(&qp->wake, 0);
 	u64 now = ktime_get_ns();
+	unsigned long wake;
+	bool stood_still;
 
 	lockdep_assert_held(&qp->lock);
+	wake = xchg(&qp->wake, 0);
+	/* Not before: the worker's bit, taken just now, comes after its flag. */
+	stood_still = rxng_qp_stands_still(qp);
 	if (wake & BIT(RXNG_WAKE_TIMER))
 		qp->timer_at = 0;
 	if (wake & BIT(RXNG_WAKE_POST))
@@ -163,6 +170,14 @@ static void task_run(struct tasklet_struct *task)
 	rxng_qp_deliver(qp);
 }
 
+/* What the owner is to find is there before the bit, and it before a look. */
+static void leave_word(struct rxng_qp *qp, enum rxng_wake why)
+{
+	smp_mb__before_atomic();
+	set_bit(why, &qp->wake);
+	smp_mb__after_atomic();
+}
+
 /**
  * rxng_qp_wake - let a QP run soon
  * @qp: QP that will not go away meanwhile
@@ -172,8 +187,7 @@ static void task_run(struct tasklet_struct *task)
  */
 void rxng_qp_wake(struct rxng_qp *qp, enum rxng_wake why)
 {
-	set_bit(why, &qp->wake);
-	smp_mb__after_atomic();
+	leave_word(qp, why);
 	tasklet_schedule(&qp->task);
 }
 
@@ -246,8 +260,7 @@ static void run_posted(struct rxng_qp *qp)
 
 	for (i = 0; i < RXNG_OWNER_SPINS && spin_is_locked(&qp->lock); i++)
 		cpu_relax();
-	set_bit(RXNG_WAKE_POST, &qp->wake);
-	smp_mb__after_atomic();
+	leave_word(qp, RXNG_WAKE_POST);
 	try_run(qp);
 }
 
@@ -268,8 +281,7 @@ static bool leave_to_other(struct rxng_qp *qp)
 	cpu = better_cpu(qp, here);
 	if (cpu == here)
 		return false;
-	set_bit(RXNG_WAKE_POST, &qp->wake);
-	smp_mb__after_atomic();
+	leave_word(qp, RXNG_WAKE_POST);
 	/* An owner looks at @wake when it lets go. */
 	if (!spin_is_locked(&qp->lock) &&
 	    !test_bit(TASKLET_STATE_SCHED, &qp->task.state))

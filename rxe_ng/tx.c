@@ -37,6 +37,34 @@ static u32 request_limit(const struct rxng_qp *qp, u32 whole)
 }
 
 /**
+ * rxng_tx_requests_left - has every request packet left this host's queues?
+ * @qp: QP that the caller owns
+ *
+ * Packets leave in the order in which they were sent, but for those to a QP of
+ * this host.
+ *
+ * Return: true when none is there.
+ */
+bool rxng_tx_requests_left(const struct rxng_qp *qp)
+{
+	u32 here = refcount_read(&qp->sk->sk_wmem_alloc) - 1;
+
+	return here <= qp->charged - qp->charged_req;
+}
+
+/*
+ * A peer that never stops reading could keep the room for its answers. On the
+ * wire one burst of requests may go nevertheless.
+ */
+static bool has_turn(const struct rxng_qp *qp)
+{
+	const struct dst_entry *dst = qp->path.dst;
+
+	return !qp->blocked_until && dst && !rxng_path_is_local(dst) &&
+	       rxng_tx_requests_left(qp);
+}
+
+/**
  * rxng_tx_room - may a QP send now?
  * @qp: QP that the caller owns
  * @kind: what it is about to send
@@ -52,8 +80,9 @@ bool rxng_tx_room(struct rxng_qp *qp, enum rxng_kind kind)
 {
 	u32 whole = READ_ONCE(qp->sk->sk_sndbuf);
 
-	return room(qp, rxng_kind_is_request(kind) ? request_limit(qp, whole) :
-						     whole);
+	if (!rxng_kind_is_request(kind))
+		return room(qp, whole);
+	return room(qp, request_limit(qp, whole)) || has_turn(qp);
 }
 
 static void congested(struct rxng_qp *qp, u64 now)

@@ -31,6 +31,7 @@ static inline int rxng_burst_cost(int npkts)
 	return 1 + npkts / 16;
 }
 
+bool rxng_tx_requests_left(const struct rxng_qp *qp);
 bool rxng_tx_room(struct rxng_qp *qp, enum rxng_kind kind);
 int rxng_tx_burst(struct rxng_qp *qp, struct rxng_pkt *burst,
 		  struct rxng_cursor *payload, u64 now);

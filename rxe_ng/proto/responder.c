@@ -34,6 +34,41 @@ void rxng_resp_start(struct rxng_resp *r, u32 psn)
 	r->nak_at = 0;
 }
 
+static void reverse(struct rxng_resource *first, u32 n)
+{
+	u32 i;
+
+	for (i = 0; i < n / 2; i++)
+		swap(first[i], first[n - 1 - i]);
+}
+
+/**
+ * rxng_resp_set_depth - set how many READs and atomics are remembered
+ * @r: responder
+ * @depth: attribute max_dest_rd_atomic
+ *
+ * In SQD that may happen while the peer goes on: the newest are kept.
+ */
+void rxng_resp_set_depth(struct rxng_resp *r, u8 depth)
+{
+	u32 keep = min(r->depth, depth);
+
+	if (depth == r->depth)
+		return;
+	if (keep) {
+		/* A ring, turned so that the newest are the first, in order. */
+		u32 from = (r->next_resource + r->depth - keep) % r->depth;
+
+		reverse(r->resources, from);
+		reverse(r->resources + from, r->depth - from);
+		reverse(r->resources, r->depth);
+	}
+	memset(r->resources + keep, 0,
+	       (RXNG_MAX_RESOURCES - keep) * sizeof(*r->resources));
+	r->depth = depth;
+	r->next_resource = depth ? keep % depth : 0;
+}
+
 static struct rxng_resource *find_resource(struct rxng_resp *r,
 					   const struct rxng_pkt *pkt)
 {
@@ -445,6 +480,22 @@ bool rxng_resp_asks_again(const struct rxng_resource *res, u32 next,
 {
 	return res->kind == RXNG_KIND_READ && pkt->kind == RXNG_KIND_READ &&
 	       ((pkt->psn - res->psn) & RXNG_PSN_MASK) < next;
+}
+
+/**
+ * rxng_resp_asks_earlier - does a request want something older answered?
+ * @res: the READ that is being answered
+ * @pkt: a request that came meanwhile
+ *
+ * A peer that steps back so far asks for this READ once more behind it.
+ *
+ * Return: true when @pkt repeats a request before the READ that has a response.
+ */
+bool rxng_resp_asks_earlier(const struct rxng_resource *res,
+			    const struct rxng_pkt *pkt)
+{
+	return rxng_kind_has_response(pkt->kind) &&
+	       rxng_psn_diff(pkt->psn, res->psn) < 0;
 }
 
 /**

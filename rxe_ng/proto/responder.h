@@ -129,6 +129,7 @@ struct rxng_write_target {
 
 void rxng_resp_reset(struct rxng_resp *r);
 void rxng_resp_start(struct rxng_resp *r, u32 psn);
+void rxng_resp_set_depth(struct rxng_resp *r, u8 depth);
 enum rxng_resp_verdict rxng_resp_request(struct rxng_resp *r,
 					 struct rxng_pkt *pkt, u32 *skip,
 					 struct rxng_resource **res);
@@ -144,6 +145,8 @@ void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,
 		   struct rxng_pkt *pkt);
 void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
 			  struct rxng_pkt *pkt);
+bool rxng_resp_asks_earlier(const struct rxng_resource *res,
+			    const struct rxng_pkt *pkt);
 bool rxng_resp_asks_again(const struct rxng_resource *res, u32 next,
 			  const struct rxng_pkt *pkt);
 void rxng_resp_read_burst(const struct rxng_resource *res, u32 mtu, u32 first,

@@ -220,7 +220,7 @@ void rc_close(struct rc *rc)
 		die("ibv_destroy_qp: %m");
 	if (rc->ah && ibv_destroy_ah(rc->ah))
 		die("ibv_destroy_ah: %m");
-	if (ibv_dereg_mr(rc->mr))
+	if (rc->mr && ibv_dereg_mr(rc->mr))
 		die("ibv_dereg_mr: %m");
 	if (ibv_destroy_cq(rc->cq))
 		die("ibv_destroy_cq: %m");
@@ -300,16 +300,6 @@ int rc_connect(struct rc *rc, const struct rc_addr *peer)
 			     (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					 IBV_QP_RNR_RETRY |
 					 IBV_QP_MAX_QP_RD_ATOMIC : 0));
-}
-
-enum ibv_qp_state rc_state(struct rc *rc)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	if (ibv_query_qp(rc->qp, &attr, IBV_QP_STATE, &init))
-		die("ibv_query_qp: %m");
-	return attr.qp_state;
 }
 
 /* ---- completions ------------------------------------------------------- */

@@ -74,7 +74,6 @@ void rc_close(struct rc *rc);
 uint32_t rc_mtu(const struct rc *rc, const struct rc_addr *peer);
 /* Of a QP in INIT: through RTR to RTS. Datagrams may change their peer later. */
 int rc_connect(struct rc *rc, const struct rc_addr *peer);
-enum ibv_qp_state rc_state(struct rc *rc);
 
 /*
  * 1 with a completion, 0 when none came within so many milliseconds (0 only

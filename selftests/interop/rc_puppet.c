@@ -450,6 +450,16 @@ static void do_destroy(void)
 	answer(err);
 }
 
+/* What peers still ask of the region has no place any more. */
+static void do_dereg(void)
+{
+	int err = ibv_dereg_mr(end->mr);
+
+	if (!err)
+		end->mr = NULL;
+	answer(err);
+}
+
 static void do_close(void)
 {
 	rc_close(end);
@@ -467,7 +477,8 @@ static const struct {
 	{ "pump", do_pump }, { "state", do_state }, { "modify", do_modify },
 	{ "event", do_event }, { "peek", do_peek }, { "poke", do_poke },
 	{ "same", do_same }, { "set", do_set }, { "destroy", do_destroy },
-	{ "close", do_close }, { "join", do_join }, { "leave", do_leave },
+	{ "dereg", do_dereg }, { "close", do_close }, { "join", do_join },
+	{ "leave", do_leave },
 };
 
 static void obey(void)

@@ -104,6 +104,23 @@ class RxeSecond(Cases, VmTestCase):
     """Ours on the first host."""
 
     drivers = ("rxe_ng", "rdma_rxe")
+
+    def test_reader_without_end(self):
+        """Eight long READs at any time: what this side has to say leaves all the same, and what it asks."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, size=1 << 20)
+        # The wire is slower than either host, so that answers stand in its queue.
+        self.a.run("tc qdisc replace dev eth0 root tbf rate 100mbit burst 64kb limit 8mb", check=True)
+        other.tell("pump", op="read", len=1 << 18)
+        self.assertEqual(other.answer(), {})
+        self.a.wait_for("tc -s qdisc show dev eth0 | grep -Eq 'backlog ([0-9]{3,}K|[0-9]{6,})b'",
+                        timeout=60 * self.slow)
+        for op in "write", "read":
+            one.do("post", op=op, len=64, n=10)
+            self.assertEqual(one.do("drain", n=10, ms=60000), {"got": 10, "status": 0})
+        other.tell("state")
+        self.assertEqual(other.answer()["status"], 0)
+        self.assertEqual(other.answer()["state"], "RTS")
     releases = ("bookworm", "backports", ("bookworm", "backports"))
     limit = 200
 

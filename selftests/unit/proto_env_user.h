@@ -31,9 +31,10 @@ typedef uint32_t __le32;
 #define fallthrough __attribute__((fallthrough))
 #define BIT(n) (1UL << (n))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
+#define swap(a, b) \
+	do { __typeof__(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #define min3(a, b, c) min(min(a, b), c)
 #define min_t(t, a, b) ((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define max_t(t, a, b) ((t)(a) > (t)(b) ? (t)(a) : (t)(b))

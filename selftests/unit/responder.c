@@ -281,6 +281,27 @@ RESPONSE(rxng_resp_asks_again__middle)
 	CHECK(!rxng_resp_asks_again(res, 3, &pkt));
 }
 
+/* Of a READ whose answer is on its way: what has an answer before it. */
+RESPONSE(rxng_resp_asks_earlier__kinds)
+{
+	struct rxng_resource *res;
+	struct rxng_pkt pkt = { .kind = READ, .psn = 0xff };
+
+	JUDGE(read_at(judge, 0x100, VA, 10 * MTU), EXECUTE);
+	res = done(judge, 0);
+	CHECK(rxng_resp_asks_earlier(res, &pkt));
+	pkt.kind = ATOMIC;
+	CHECK(rxng_resp_asks_earlier(res, &pkt));
+	pkt.psn = 0x800101;
+	CHECK(rxng_resp_asks_earlier(res, &pkt));
+	/* An acknowledgement is all that these want. */
+	pkt.kind = WRITE;
+	CHECK(!rxng_resp_asks_earlier(res, &pkt));
+	pkt.kind = READ;
+	for (pkt.psn = 0x100; pkt.psn < 0x10c; pkt.psn++)
+		CHECK(!rxng_resp_asks_earlier(res, &pkt));
+}
+
 /* The right was taken back since. */
 RESPONSE(rxng_resp_request__read_again_without_the_right)
 {
@@ -397,6 +418,58 @@ RESPONSE(rxng_resp_request__depth)
 				 i < 20 - depth ? RXNG_RESP_DROP :
 						  RXNG_RESP_READ_AGAIN);
 	}
+}
+
+/* What is remembered when the depth changes under way, and then goes on. */
+static void change_depth(struct judge *judge, u32 asked, u32 from, u32 to)
+{
+	u32 kept = min(asked, min(from, to)), i;
+
+	judge_setup();
+	judge->r.depth = from;
+	for (i = 0; i < asked; i++) {
+		JUDGE(atomic_at(judge, 0x100 + i, VA), EXECUTE);
+		done(judge, i);
+	}
+	rxng_resp_set_depth(&judge->r, to);
+	for (i = 0; i < asked; i++)
+		CHECK_EQ(atomic_at(judge, 0x100 + i, VA),
+			 i < asked - kept ? RXNG_RESP_DROP :
+					    RXNG_RESP_ATOMIC_AGAIN);
+	/* The next ones take the places of the oldest. */
+	for (i = asked; i < asked + to; i++) {
+		u32 first = max((s32)(asked - kept), (s32)(i + 1 - to));
+
+		JUDGE(atomic_at(judge, 0x100 + i, VA), EXECUTE);
+		done(judge, i);
+		JUDGE(atomic_at(judge, 0x100 + first, VA), ATOMIC_AGAIN);
+		CHECK_EQ(judge->res->orig, first);
+		if (first)
+			CHECK_EQ(atomic_at(judge, 0x100 + first - 1, VA),
+				 RXNG_RESP_DROP);
+	}
+}
+
+RESPONSE(rxng_resp_set_depth__keeps_the_newest)
+{
+	u32 asked, from, to;
+
+	for (asked = 1; asked < 12; asked++)
+		for (from = 1; from <= 5; from++)
+			for (to = 1; to <= 6; to++)
+				change_depth(judge, asked, from, to);
+}
+
+RESPONSE(rxng_resp_set_depth__none)
+{
+	JUDGE(atomic_at(judge, 0x100, VA), EXECUTE);
+	done(judge, 1);
+	rxng_resp_set_depth(&judge->r, 0);
+	JUDGE(atomic_at(judge, 0x100, VA), DROP);
+	JUDGE(atomic_at(judge, 0x101, VA), NAK_INVALID);
+	rxng_resp_set_depth(&judge->r, 3);
+	JUDGE(atomic_at(judge, 0x100, VA), DROP);
+	JUDGE(atomic_at(judge, 0x101, VA), EXECUTE);
 }
 
 RESPONSE(rxng_resp_request__largest_depth)

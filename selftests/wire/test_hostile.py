@@ -124,6 +124,25 @@ class ForgedPeer(Attack):
             self.assertEqual(victim.state(q), "ERR" if code in (missing, denied) else "RTS", name)
         self.check_silence()
 
+    def test_repeated_read_of_a_region_that_is_gone(self):
+        """Who asks again may have had the answer: no connection ends for it. Who asks afresh is refused."""
+        victim = self.victim()
+        end = victim.ends[0]
+
+        def read(psn):
+            return self.wire.frame(roce.transport(roce.READ_REQUEST, end["qpn"], psn,
+                                                  roce.reth(end["va"], end["rkey"], 8)))
+        capture = Capture(self.folder, self.b)
+        self.attack([read(EPSN)])
+        victim.do("dereg")
+        self.attack([read(EPSN)], 3)
+        self.assertEqual(victim.state(), "RTS")
+        self.assertEqual(self.moved("dup_request", "rx_bad_access"), (3, 3))
+        self.attack([read(EPSN + 1)])
+        self.assertEqual([(p.opcode, p.syndrome) for p in capture.stop(self.a) if p.qpn == 0x1000],
+                         [(roce.READ_RESP_ONLY, 0), (roce.ACK, roce.NAK_ACCESS)])
+        self.assertEqual(victim.state(), "ERR")
+
     def test_every_other_opcode(self):
         """Dropped and counted: by a QP, by none, by one that is not connected."""
         others = [opcode for opcode in range(256) if opcode not in roce.FORM]
