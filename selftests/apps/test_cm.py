@@ -18,7 +18,7 @@ class Cm(VmTestCase):
     def wait_listen(self, command):
         """Wait until the first host's server listens."""
         self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
-        self.assertTrue(command.running, command.result().output if not command.running else "")
+        self.assertTrue(command.running, command.result().stdout if not command.running else "")
 
     def serve(self, server, client, timeout=60):
         """Run a server and a client to their end, both successfully; return the client's output."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """GIDs: which are listed, and that each one connects; namespaces, VLANs, two devices on one host."""
 
+import errno
+
 from runner import VmTestCase
 
 import links
@@ -131,6 +133,24 @@ class GidTest(Addresses):
         with self.assertRaises(Refused):
             other.connect({"qpn": 1, "psn": 0, "gid": "::ffff:10.77.1.2"})
         self.connect((self.a, "rxe0", self.gid(self.a)), (self.b, "rxe0", self.gid(self.b)))
+
+
+class WithoutIpv6Test(Addresses):
+    """The core lists a GID of IPv6 all the same."""
+
+    hosts = 1
+    arguments = "ipv6.disable=1"
+
+    def test_connect(self):
+        table = gids(self.a, "rxe0")
+        local = next(index for index, (gid, _) in table.items() if gid.startswith("fe80"))
+        one = Puppet(self, self.a)
+        one.open(dev="rxe0", gid=local)
+        with self.assertRaises(Refused) as refused:
+            one.connect(one.ends[0])
+        self.assertIn(refused.exception.errno, (errno.ENODEV, errno.EAFNOSUPPORT))
+        end = self.a, "rxe0", self.gid(self.a)
+        self.pingpong(end, end, "127.0.0.1")
 
 
 class OneHostTest(Addresses):

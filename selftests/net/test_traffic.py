@@ -11,7 +11,7 @@ from interop import puppet
 from interop.puppet import Puppet
 from links import add, counters, script, wait_gone
 
-# Issue 2: 'link del' under traffic returns within that many seconds.
+# 'link del' under traffic returns within that many seconds.
 PATIENCE = 5
 
 # A netdev of its own beside eth0, in the first namespace or in ns1, with a link t1 on it.

@@ -4,7 +4,7 @@
 import pathlib
 import re
 
-from runner import REPO, VmTestCase
+from runner import VmTestCase
 
 HERE = pathlib.Path(__file__).parent
 RUN = "/repo/selftests/rdma_core/run_class.py"

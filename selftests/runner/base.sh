@@ -11,6 +11,9 @@ driver=$1 link=$2 mtu=$3
 . /usr/local/lib/rxe-vm/config
 patience=100
 [ "$RELEASE" != debug ] || patience=1200
+# The kernel may have been told to do without IPv6.
+ipv6=yes
+[ -e /proc/sys/net/ipv6 ] || ipv6=no
 
 fail()
 {
@@ -105,8 +108,8 @@ look_at_eth0()
 		*) printf ' %s %s' "$family" "$address" ;;
 		esac
 	done)
-	case $addresses in
-	" inet 10.77.0.$HOST/24 inet6 fd77::$HOST/64") ;;
+	case $ipv6:$addresses in
+	"yes: inet 10.77.0.$HOST/24 inet6 fd77::$HOST/64" | "no: inet 10.77.0.$HOST/24") ;;
 	*) change="$change addresses$addresses" ;;
 	esac
 }
@@ -123,7 +126,7 @@ repair_eth0()
 	ip link set eth0 mtu "$mtu" promisc off allmulticast off
 	ip link set eth0 up || fail "eth0 cannot be set up"
 	ip addr add "10.77.0.$HOST/24" dev eth0
-	ip addr add "fd77::$HOST/64" dev eth0 nodad
+	[ $ipv6 = no ] || ip addr add "fd77::$HOST/64" dev eth0 nodad
 }
 
 carrier()
@@ -140,6 +143,7 @@ active()
 gids_there()
 {
 	missing=2
+	[ $ipv6 = yes ] || missing=1
 	for n in 0 1 2 3 4 5 6 7 8 9 10 11; do
 		read -r gid <"/sys/class/infiniband/rxe0/ports/1/gids/$n" || continue
 		case $gid in

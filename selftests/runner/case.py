@@ -47,12 +47,6 @@ class TestCase(unittest.TestCase):
         self._reports.part(self, name, outcome, reason, seconds)
         clock.again()
 
-    def read_tap(self, text):
-        """Report the cases of a TAP program's output that is there already."""
-        reader = tap.Reader(self.report)
-        reader.feed(text)
-        self._end_tap(reader, "the output")
-
     def run_tap_here(self, argv, env=None, cwd=None):
         """Run a program on this machine that prints TAP; each of its cases becomes a result."""
         reader = tap.Reader(self.report)

@@ -51,7 +51,6 @@ class Pool:
         self.shape = None
         self.cluster = None
         self.case = None
-        self.boots = 0
         self._fresh = False
         self._marks = {}
 
@@ -87,7 +86,6 @@ class Pool:
                           mtu=wish.mtu, packages=wish.packages, shares=wish.shares, arguments=wish.arguments,
                           capture=capture)
         cluster.start()
-        self.boots += 1
         self.cluster, self.shape, self._fresh, self._marks = cluster, wish, True, {}
 
     def bring_to_base(self):

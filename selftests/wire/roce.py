@@ -57,7 +57,6 @@ NAMES = {
 NAMES |= {opcode: f"{SERVICES[opcode >> 5]} {NAMES[opcode & 0x1f]}" for opcode in UNRELIABLE}
 REQUESTS = frozenset(range(READ_REQUEST + 1)) | {CMP_SWAP, FETCH_ADD, SEND_LAST_INV, SEND_ONLY_INV,
                                               FLUSH, ATOMIC_WRITE}
-RESPONSES = frozenset(FORM) - REQUESTS
 FIRSTS = {SEND_FIRST, WRITE_FIRST, READ_RESP_FIRST}
 MIDDLES = {SEND_MIDDLE, WRITE_MIDDLE, READ_RESP_MIDDLE}
 
@@ -118,11 +117,6 @@ def bth(opcode, qpn, psn, *, pad=0, pkey=PKEY, version=0, solicited=False, migra
 def reth(va, rkey, length):
     """Return an RDMA extended transport header."""
     return struct.pack(">QII", va, rkey, length)
-
-
-def atomiceth(va, rkey, swap_add, compare):
-    """Return an atomic extended transport header."""
-    return struct.pack(">QIQQ", va, rkey, swap_add, compare)
 
 
 def aeth(syndrome, msn):

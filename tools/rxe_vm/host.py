@@ -191,12 +191,6 @@ class Host:
             self._channel.shutdown(socket.SHUT_RDWR)
         (self.folder / f"initrd-{self.number}").unlink(missing_ok=True)
 
-    def crash(self):
-        """Cut its power, as a test of the others; it counts as stopped, not as failed."""
-        self._ending = True
-        self._process.kill()
-        self._process.wait()
-
     def _read(self):
         """Thread: take what the agent says until QEMU is gone."""
         splitter = frames.Splitter()
@@ -299,22 +293,18 @@ class Host:
             made.on_death(self._dead)
         return made
 
-    def run(self, command, *, timeout=60, check=False, input=None, stream=None, **options):
+    def run(self, command, *, timeout=60, check=False, input=None, **options):
         """Run a command to its end and return a Result.
 
         timeout: seconds, None for no limit; past it everything that the command started is
             killed and TimedOut is raised.
         check: raise CommandFailed unless its exit status is 0.
         input: bytes or str for its standard input.
-        stream: call stream(kind, bytes) on output as it comes; it is in the Result all the same.
         """
         made = self.spawn(command, stdin=input is not None, **options)
         if input is not None:
             data = input.encode() if isinstance(input, str) else input
             threading.Thread(target=_feed, args=(made, data), daemon=True).start()
-        if stream:
-            for kind, data in made.events(timeout):
-                stream(kind, data)
         return made.wait(timeout, check)
 
     def wait_for(self, command, timeout=30, interval=0.2):
