@@ -16,12 +16,14 @@
 #define INBOX_SURE 8
 /* Part of the host's memory that all inboxes together may hold. */
 #define MEMORY_PART 8
-/* Bytes that a CPU may have counted for itself. */
+/* Bytes, and part of all, that CPUs may have counted for themselves. */
 #define COUNTED_ALONE (1024 * 1024)
+#define ALONE_PART 8
 
 /* Bytes in all inboxes of all devices. */
 static struct percpu_counter waiting;
 static s64 waiting_max;
+static s32 counted_alone;
 
 /**
  * rxng_inbox_init - count nothing yet
@@ -32,6 +34,8 @@ static s64 waiting_max;
 int rxng_inbox_init(void)
 {
 	waiting_max = (s64)nr_free_buffer_pages() * PAGE_SIZE / MEMORY_PART;
+	counted_alone = min_t(s64, COUNTED_ALONE,
+			      waiting_max / ALONE_PART / num_possible_cpus());
 	return percpu_counter_init(&waiting, 0, GFP_KERNEL);
 }
 
@@ -48,7 +52,7 @@ void rxng_inbox_exit(void)
 
 static void count_waiting(s64 bytes)
 {
-	percpu_counter_add_batch(&waiting, bytes, COUNTED_ALONE);
+	percpu_counter_add_batch(&waiting, bytes, counted_alone);
 }
 
 static bool has_room(const struct sk_buff_head *queue)

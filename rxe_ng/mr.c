@@ -18,6 +18,8 @@
 
 #define REMOTE_RIGHTS (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
 		       IB_ACCESS_REMOTE_ATOMIC)
+#define PEER_RIGHTS (REMOTE_RIGHTS | RXNG_ACCESS_FLUSH_GLOBAL | \
+		     RXNG_ACCESS_FLUSH_PERSISTENT)
 /* What a region may be asked for; that its pages are huge makes no difference. */
 #define SUPPORTED_ACCESS (IB_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS | \
 			  IB_ACCESS_MW_BIND | IB_ZERO_BASED | \
@@ -62,8 +64,7 @@ void rxng_mr_set_access(struct rxng_mr *mr, int access)
 {
 	mr->access = access & ~IB_ACCESS_OPTIONAL;
 	mr->ibmr.lkey = mr->key;
-	mr->ibmr.rkey = access & (REMOTE_RIGHTS | RXNG_ACCESS_FLUSH_GLOBAL |
-				  RXNG_ACCESS_FLUSH_PERSISTENT) ? mr->key : 0;
+	mr->ibmr.rkey = access & PEER_RIGHTS ? mr->key : 0;
 }
 
 /*
@@ -469,7 +470,7 @@ static int invalidate_region(struct rxng_mr *mr, bool remote)
 	int err = -EINVAL;
 
 	if (!rxng_mr_is_fast_reg(mr) ||
-	    (remote && !(mr->access & REMOTE_RIGHTS)) ||
+	    (remote && !(mr->access & PEER_RIGHTS)) ||
 	    !rxng_mr_keep_windows_off(mr))
 		return err;
 	err = rxng_mr_claim(mr, RXNG_MR_VALID);

@@ -88,11 +88,9 @@ struct rxng_send {
  * @res: the READ
  * @first: packet of it at which this answer began
  * @next: packet of it that goes next
- * @again: it was answered before, and perhaps nobody waits for this
  */
 struct rxng_reply {
 	bool active;
-	bool again;
 	struct rxng_resource res;
 	u32 first;
 	u32 next;

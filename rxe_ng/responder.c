@@ -317,11 +317,10 @@ static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 }
 
 static void start_reply(struct rxng_qp *qp, const struct rxng_resource *res,
-			u32 first, bool again)
+			u32 first)
 {
 	qp->reply = (struct rxng_reply){
 		.active = true,
-		.again = again,
 		.res = *res,
 		.first = first,
 		.next = first,
@@ -342,7 +341,7 @@ static void execute_read(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 		}
 		rxng_mr_put(mr);
 	}
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
 }
 
 /*
@@ -396,7 +395,7 @@ static void execute_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 	rxng_mr_put(mr);
 	if (!cell_was_there(qp, pkt, err, now))
 		return;
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0, false);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, orig), 0);
 }
 
 static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
@@ -411,7 +410,7 @@ static void execute_flush(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 	if (err)
 		reject_access(qp, qp->resp.epsn, now);
 	else
-		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
+		start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
 }
 
 static void execute_atomic_write(struct rxng_qp *qp, const struct sk_buff *skb,
@@ -434,7 +433,7 @@ static void execute_atomic_write(struct rxng_qp *qp, const struct sk_buff *skb,
 	rxng_mr_put(mr);
 	if (!cell_was_there(qp, pkt, err, now))
 		return;
-	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0, false);
+	start_reply(qp, rxng_resp_done(&qp->resp, pkt, 0), 0);
 }
 
 static void execute(struct rxng_qp *qp, struct sk_buff *skb,
@@ -490,12 +489,11 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 		break;
 	case RXNG_RESP_READ_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK,
-			    true);
+		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
 		break;
 	case RXNG_RESP_ATOMIC_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		start_reply(qp, res, 0, true);
+		start_reply(qp, res, 0);
 		break;
 	case RXNG_RESP_NAK_PSN:
 		rxng_qp_count(qp, RXNG_STAT_OUT_OF_SEQ_REQUEST, 1);
@@ -547,7 +545,7 @@ static void cannot_read(struct rxng_qp *qp, u64 now)
 {
 	const struct rxng_reply *reply = &qp->reply;
 
-	if (reply->again) {
+	if (reply->res.answered) {
 		rxng_qp_drop(qp, RXNG_STAT_RX_BAD_ACCESS);
 		qp->reply.active = false;
 		return;
@@ -576,7 +574,7 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 			return false;
 		if (n < 0) {
 			cannot_read(qp, now);
-			return reply->again;
+			return reply->res.answered;
 		}
 		if (!n)
 			return false;
@@ -587,6 +585,8 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 				  qp->resp.ack_psn) > 0)
 			qp->ack_pending = false;
 		reply->active = reply->next < reply->res.npkts;
+		if (!reply->active)
+			rxng_resp_answered(&qp->resp, &reply->res);
 	}
 	return true;
 }

@@ -3,6 +3,7 @@
  * Shared receive queues. A request leaves the ring when a QP takes it, so that
  * other QPs get the next one meanwhile.
  */
+#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <rdma/uverbs_ioctl.h>
 
@@ -246,7 +247,8 @@ static int move_to(struct rxng_srq *srq, struct rxng_ring *to)
 	taken = srq->taken;
 	for (;;) {
 		total = slots_since(srq, taken, moved);
-		if (total > to->mask && srq->taken != taken && !srq->broken) {
+		if (total > to->mask && srq->taken != taken && !srq->broken &&
+		    !fatal_signal_pending(current)) {
 			first = srq->ring.index;
 			taken = srq->taken;
 			moved = 0;

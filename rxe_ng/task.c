@@ -74,6 +74,11 @@ static void run_share(struct rxng_qp *qp, u64 now, int *budget,
 	*budget -= lent;
 }
 
+static void flush_sends(struct rxng_qp *qp, u64 now, int *budget)
+{
+	rxng_qp_flush_sends(qp, budget);
+}
+
 static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 {
 	rxng_completer_run(qp, now, budget);
@@ -85,7 +90,7 @@ static void run_working(struct rxng_qp *qp, u64 now, int *budget)
 		return;
 	run_share(qp, now, budget, rxng_requester_run);
 	if (qp->attr.qp_state == IB_QPS_SQE)
-		rxng_qp_flush_sends(qp, budget);
+		run_share(qp, now, budget, flush_sends);
 }
 
 /**

@@ -53,15 +53,18 @@ bool rxng_tx_requests_left(const struct rxng_qp *qp)
 }
 
 /*
- * A peer that never stops reading could keep the room for its answers. On the
- * wire one burst of requests may go nevertheless.
+ * A peer that never stops reading could keep the room for its answers. One
+ * burst of requests may go nevertheless, when none is in the queues; to a QP of
+ * this host, when none waits there for its responder.
  */
 static bool has_turn(const struct rxng_qp *qp)
 {
 	const struct dst_entry *dst = qp->path.dst;
 
-	return !qp->blocked_until && dst && !rxng_path_is_local(dst) &&
-	       rxng_tx_requests_left(qp);
+	if (qp->blocked_until || !dst)
+		return false;
+	return rxng_path_is_local(dst) ? qp->req.una == qp->req.sent :
+					 rxng_tx_requests_left(qp);
 }
 
 /**

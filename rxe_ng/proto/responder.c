@@ -69,6 +69,11 @@ void rxng_resp_set_depth(struct rxng_resp *r, u8 depth)
 	r->next_resource = depth ? keep % depth : 0;
 }
 
+static struct rxng_resource *nth_newest(struct rxng_resp *r, u32 n)
+{
+	return &r->resources[(r->next_resource + r->depth - n) % r->depth];
+}
+
 static struct rxng_resource *find_resource(struct rxng_resp *r,
 					   const struct rxng_pkt *pkt)
 {
@@ -76,9 +81,7 @@ static struct rxng_resource *find_resource(struct rxng_resp *r,
 
 	/* The newest first: PSNs come round again before entries do. */
 	for (i = 1; i <= r->depth; i++) {
-		struct rxng_resource *res =
-			&r->resources[(r->next_resource + r->depth - i) %
-				      r->depth];
+		struct rxng_resource *res = nth_newest(r, i);
 
 		if (res->kind == pkt->kind &&
 		    ((pkt->psn - res->psn) & RXNG_PSN_MASK) < res->npkts)
@@ -462,6 +465,25 @@ void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
 		.msn = res->msn,
 		.orig = res->orig,
 	};
+}
+
+/**
+ * rxng_resp_answered - all of an answer was sent
+ * @r: responder
+ * @res: what was answered, as it was recorded
+ */
+void rxng_resp_answered(struct rxng_resp *r, const struct rxng_resource *res)
+{
+	u32 i;
+
+	for (i = 1; i <= r->depth; i++) {
+		struct rxng_resource *own = nth_newest(r, i);
+
+		if (own->kind == res->kind && own->psn == res->psn) {
+			own->answered = true;
+			return;
+		}
+	}
 }
 
 /**

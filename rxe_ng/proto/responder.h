@@ -35,9 +35,11 @@
  * @len: length of the READ
  * @va: address of the READ
  * @orig: result of the atomic
+ * @answered: all of the answer was sent, once at least
  */
 struct rxng_resource {
 	u8 kind;
+	bool answered;
 	u32 psn;
 	u32 npkts;
 	u32 msn;
@@ -145,6 +147,7 @@ void rxng_resp_ack(const struct rxng_resp *r, u8 syndrome, u32 psn,
 		   struct rxng_pkt *pkt);
 void rxng_resp_atomic_ack(const struct rxng_resource *res, u8 syndrome,
 			  struct rxng_pkt *pkt);
+void rxng_resp_answered(struct rxng_resp *r, const struct rxng_resource *res);
 bool rxng_resp_asks_earlier(const struct rxng_resource *res,
 			    const struct rxng_pkt *pkt);
 bool rxng_resp_asks_again(const struct rxng_resource *res, u32 next,

@@ -11,10 +11,6 @@ POLLHUP = 16
 class Cm(VmTestCase):
     """A server on the first host, a client on the second."""
 
-    def setUp(self):
-        for host in self.cluster:
-            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
-
     def wait_listen(self, command):
         """Wait until the first host's server listens."""
         self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)

@@ -14,10 +14,6 @@ class Fabric(VmTestCase):
 
     limit = 300
 
-    def setUp(self):
-        for host in self.cluster:
-            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
-
     def serve(self, port, words, least, env=()):
         """Run a program with the server's address on the client; return the client's output.
 

@@ -17,7 +17,6 @@ class Mpi(VmTestCase):
 
     def setUp(self):
         for host in self.cluster:
-            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
             host.run("mkdir -p /run/sshd && /usr/sbin/sshd", check=True)
             host.wait_port(22)
         key = self.a.run("mkdir -p -m 700 ~/.ssh && cd ~/.ssh && rm -f id_ed25519 && "

@@ -158,8 +158,6 @@ class Perftest(VmTestCase):
     # Connected by the connection manager.
 
     def by_cm(self, program, *options, **more):
-        for host in self.a, self.b:
-            host.run(["modprobe", "rdma_ucm"], check=True)
         self.run_it(program, "-R", *options, **more)
 
     def test_write_bw_cm(self):

@@ -3,17 +3,12 @@
 
 import errno
 
+from perftest import gid_text
 from runner import VmTestCase
 
 import links
 from interop.puppet import Puppet, Refused, exchange
 from links import SYSFS, Watch, add, gids, inside, script, wait_state
-
-
-def mapped(address):
-    """Return an IPv4 address as sysfs shows its GID."""
-    a, b, c, d = map(int, address.split("."))
-    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
 
 
 class Addresses(VmTestCase):
@@ -66,7 +61,7 @@ class GidTest(Addresses):
                          f"ip addr add 10.77.10.{host.number}/24 dev eth0.10; "
                          f"ip addr add fd79::{host.number}/64 dev eth0.10 nodad")
             host.wait_for("! ip -6 addr show tentative | grep -q inet6")
-            for gid in mapped(f"10.77.1.{host.number}"), mapped(f"10.77.10.{host.number}"), \
+            for gid in gid_text(f"10.77.1.{host.number}"), gid_text(f"10.77.10.{host.number}"), \
                     f"fd79:0000:0000:0000:0000:0000:0000:000{host.number}":
                 self.wait_gid(host, "rxe0", gid)
 
@@ -168,16 +163,16 @@ class OneHostTest(Addresses):
     def test_table_follows_addresses(self):
         self.dummies(1)
         add(self.a, "t1", "d1")
-        first = self.wait_gid(self.a, "t1", mapped("10.78.1.1"))
+        first = self.wait_gid(self.a, "t1", gid_text("10.78.1.1"))
         watch = Watch(self.a, "t1")
-        for address, gid in (("10.78.1.2/24", mapped("10.78.1.2")),
-                             ("10.88.0.1/16", mapped("10.88.0.1")),
+        for address, gid in (("10.78.1.2/24", gid_text("10.78.1.2")),
+                             ("10.88.0.1/16", gid_text("10.88.0.1")),
                              ("fd78:1::2/64", "fd78:0001:0000:0000:0000:0000:0000:0002")):
             self.a.run(f"ip addr add {address} dev d1 {'nodad' if ':' in address else ''}", check=True)
             self.wait_gid(self.a, "t1", gid)
             self.a.run(f"ip addr del {address} dev d1", check=True)
             self.wait_gid(self.a, "t1", gid, there=False)
-            self.assertEqual(self.wait_gid(self.a, "t1", mapped("10.78.1.1")), first)
+            self.assertEqual(self.wait_gid(self.a, "t1", gid_text("10.78.1.1")), first)
         # One for each that came and each that went.
         watch.wait("GID_CHANGE", 6)
         self.assertEqual(watch.end().count("GID_CHANGE"), 6)
@@ -188,30 +183,30 @@ class OneHostTest(Addresses):
         add(self.a, "t1", "d1")
         script(self.a, "for i in 2 3 4; do ip addr add 10.78.1.$i/24 dev d1; done")
         for n in 2, 3, 4:
-            self.wait_gid(self.a, "t1", mapped(f"10.78.1.{n}"))
+            self.wait_gid(self.a, "t1", gid_text(f"10.78.1.{n}"))
         before = gids(self.a, "t1")
         for _ in range(3):
             script(self.a, "ip addr del 10.78.1.3/24 dev d1")
-            self.wait_gid(self.a, "t1", mapped("10.78.1.3"), there=False)
+            self.wait_gid(self.a, "t1", gid_text("10.78.1.3"), there=False)
             script(self.a, "ip addr add 10.78.1.3/24 dev d1")
-            self.wait_gid(self.a, "t1", mapped("10.78.1.3"))
+            self.wait_gid(self.a, "t1", gid_text("10.78.1.3"))
         self.assertEqual(gids(self.a, "t1"), before)
 
     def test_full_table(self):
         """Each place is used; an address too many has none, and one again when another has gone."""
         self.dummies(1)
         add(self.a, "t1", "d1")
-        self.wait_gid(self.a, "t1", mapped("10.78.1.1"))
+        self.wait_gid(self.a, "t1", gid_text("10.78.1.1"))
         places = int(self.a.run(f"ls {SYSFS}/t1/ports/1/gids | wc -l", check=True).stdout)
         self.assertEqual(places, 1024)
         more = places - len(gids(self.a, "t1"))
         script(self.a, f"for i in $(seq 0 {more}); do "
                        "echo addr add 10.90.$((i / 250)).$((i % 250 + 1))/32 dev d1; done | ip -batch -")
-        last = mapped(f"10.90.{more // 250}.{more % 250 + 1}")
+        last = gid_text(f"10.90.{more // 250}.{more % 250 + 1}")
         # The kernel takes them in turn: with the first one gone again all have been tried.
         script(self.a, "ip addr del 10.90.0.1/32 dev d1")
-        self.wait_gid(self.a, "t1", mapped(f"10.90.{(more - 1) // 250}.{(more - 1) % 250 + 1}"))
-        self.wait_gid(self.a, "t1", mapped("10.90.0.1"), there=False)
+        self.wait_gid(self.a, "t1", gid_text(f"10.90.{(more - 1) // 250}.{(more - 1) % 250 + 1}"))
+        self.wait_gid(self.a, "t1", gid_text("10.90.0.1"), there=False)
         found = gids(self.a, "t1")
         self.assertEqual(len(found), places - 1)
         self.assertNotIn(last, [gid for gid, _ in found.values()])
@@ -228,7 +223,7 @@ class OneHostTest(Addresses):
             script(self.a, f"ip link add d{n} type dummy; ip link set d{n} up; ip addr add 10.79.0.1/32 dev d{n}")
             add(self.a, f"t{n}", f"d{n}")
         for device in "t1", "t2":
-            end = self.a, device, self.wait_gid(self.a, device, mapped("10.79.0.1"))
+            end = self.a, device, self.wait_gid(self.a, device, gid_text("10.79.0.1"))
             self.pingpong(end, end, "127.0.0.1", program="ibv_ud_pingpong", options=["-s", 1000])
 
     def test_two_devices(self):
@@ -236,7 +231,7 @@ class OneHostTest(Addresses):
         self.dummies(2)
         for n in 1, 2:
             add(self.a, f"t{n}", f"d{n}")
-        for gid in (mapped("10.78.1.1"), mapped("10.78.2.1")), \
+        for gid in (gid_text("10.78.1.1"), gid_text("10.78.2.1")), \
                 ("fd78:0001:0000:0000:0000:0000:0000:0001", "fd78:0002:0000:0000:0000:0000:0000:0001"):
             ends = [(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", gid[n - 1])) for n in (1, 2)]
             self.connect(*ends)
@@ -252,7 +247,7 @@ class OneHostTest(Addresses):
                        "ip route append local 10.78.1.1 dev v2 table local")
         for n in 1, 2:
             add(self.a, f"t{n}", f"v{n}")
-        self.connect(*[(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", mapped(f"10.78.{n}.1")))
+        self.connect(*[(self.a, f"t{n}", self.wait_gid(self.a, f"t{n}", gid_text(f"10.78.{n}.1")))
                        for n in (1, 2)])
 
     def test_link_local_of_two_devices(self):
@@ -285,7 +280,7 @@ class OneHostTest(Addresses):
         # sysfs shows whose netdev a GID is only to those in its namespace: ask the table itself.
         index = {}
         for n in 1, 2:
-            gid = mapped(f"10.79.0.{n}")
+            gid = gid_text(f"10.79.0.{n}")
             text = self.a.wait_for(f"cd {SYSFS}/t{n}/ports/1/gids && grep -l ^{gid} *").stdout.split()
             index[n] = max(map(int, text))
         ends = [(self.a, f"t{n}", index[n]) for n in (1, 2)]
@@ -303,11 +298,11 @@ class OneHostTest(Addresses):
         script(self.a, "ip netns add ns3; ip -n ns3 link set lo up; ip -n ns3 link add d3 type dummy; "
                        "ip -n ns3 link set d3 up; ip -n ns3 addr add 10.79.0.2/24 dev d3")
         add(self.a, "t3", "d3", netns="ns3")
-        gid = mapped("10.79.0.2")
+        gid = gid_text("10.79.0.2")
         index = max(map(int, self.a.wait_for(f"cd {SYSFS}/t3/ports/1/gids && grep -l ^{gid} *").stdout.split()))
         one, other = Puppet(self, self.a, "ns1"), Puppet(self, self.a, "ns3")
         mine = max(map(int, self.a.wait_for(
-            f"cd {SYSFS}/t1/ports/1/gids && grep -l ^{mapped('10.79.0.1')} *").stdout.split()))
+            f"cd {SYSFS}/t1/ports/1/gids && grep -l ^{gid_text('10.79.0.1')} *").stdout.split()))
         first = one.open(dev="t1", gid=mine, timeout=10, retry=2)
         second = other.open(dev="t3", gid=index)
         one.connect(second)

@@ -78,13 +78,10 @@ class VmTestCase(TestCase):
         name per host (the label is then "bookworm+backports").
     debug: run it also on the debug kernel, where "check debug" asks for it.
     hosts: how many at least (those of a class before are used again, so there may be more).
-    mtu, cpus, memory, pmem, packages, shares, arguments, capture: as ``rxe_vm.Cluster`` has them;
-        with ``capture = True`` the packets are in ``self.captures / "host-N.pcap"``.
+    mtu, cpus, memory, pmem, arguments: as ``rxe_vm.Cluster`` has them.
     drivers: for each host "rxe_ng", "rdma_rxe" or "none", the last one for the rest; by default
         what the command line's --driver says, and that is rxe_ng.
     link: whether there is a link rxe0 on eth0 when a test begins.
-    fresh: boot for this class only.
-    allow: expression of kernel reports that do not count.
 
     Each test begins in that state, with GIDs for both addresses there. After it everything is
     ended or removed that it left (commands, namespaces, links, netdevs, netem, addresses, fault
@@ -100,14 +97,9 @@ class VmTestCase(TestCase):
     cpus = 2
     memory = "3G"
     pmem = None
-    packages = ()
-    shares = ()
     arguments = ""
-    capture = False
     drivers = None
     link = True
-    fresh = False
-    allow = None
 
     host_releases = ()          # one for each host; set by the runner
     cluster = None              # set by the runner
@@ -121,11 +113,6 @@ class VmTestCase(TestCase):
     def b(self):
         """The second host."""
         return self.cluster[1]
-
-    @property
-    def captures(self):
-        """The folder of the captures."""
-        return self.cluster.capture
 
     def driver(self, host):
         """Return the driver that a host has when a test begins."""

@@ -116,4 +116,4 @@ def _order(cls):
     usual = Shape.of(_variant(VmTestCase, "", "", ()))
     odd = shape.serves(usual) and 0 or 1
     return (1, debug, mixed, cls.host_releases[0], odd, str(shape.__dict__ if odd else ""),
-            bool(cls.fresh), -len(shape.releases), KINDS.index(cls.kind))
+            -len(shape.releases), KINDS.index(cls.kind))

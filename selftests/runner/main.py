@@ -107,7 +107,7 @@ class Runner:
         if "rxe_ng" in self.pool.drivers_of(cls) and not self.options.no_build:
             for name in dict.fromkeys(cls.host_releases):
                 self.build(name)
-        if self.pool.shape is not None and (cls.fresh or not self.pool.shape.serves(Shape.of(cls))):
+        if self.pool.shape is not None and not self.pool.shape.serves(Shape.of(cls)):
             self.end_hosts()
         self.pool.take(cls)
 

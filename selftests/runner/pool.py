@@ -3,11 +3,8 @@
 
 import contextlib
 import dataclasses
-import tempfile
 
 from rxe_vm import Cluster, Failed, release
-
-from . import BUILD
 
 BASE = "/repo/selftests/runner/base.sh"
 
@@ -21,16 +18,13 @@ class Shape:
     memory: str
     pmem: str
     mtu: int
-    packages: tuple
-    shares: tuple
     arguments: str
-    capture: bool
 
     @classmethod
     def of(cls, case):
         """Return what a test class asks for."""
-        return cls(tuple(case.host_releases), case.cpus, case.memory, case.pmem, case.mtu, tuple(case.packages),
-                   tuple(case.shares), case.arguments, case.capture)
+        return cls(tuple(case.host_releases), case.cpus, case.memory, case.pmem, case.mtu,
+                   case.arguments)
 
     def serves(self, wish):
         """Whether hosts of this shape can be used for a wish: more hosts do no harm."""
@@ -62,7 +56,7 @@ class Pool:
     def take(self, case):
         """Give a test class its hosts, in the state in which a test begins."""
         wish = Shape.of(case)
-        if case.fresh and self.case is not case or self.shape is None or not self.shape.serves(wish):
+        if self.shape is None or not self.shape.serves(wish):
             self.close()
         if self.cluster is None:
             self._boot(wish)
@@ -71,20 +65,14 @@ class Pool:
         case.cluster = self.cluster
         case._pool = self
         case._drivers = self.drivers_of(case)
-        self.cluster.allow = case.allow
         if changed or self._fresh:
             self._fresh = False
             self.bring_to_base()
             self.check_logs()
 
     def _boot(self, wish):
-        capture = None
-        if wish.capture:
-            BUILD.mkdir(parents=True, exist_ok=True)
-            capture = tempfile.mkdtemp(prefix="capture-", dir=BUILD)
         cluster = Cluster(list(wish.releases), cpus=wish.cpus, memory=wish.memory, pmem=wish.pmem,
-                          mtu=wish.mtu, packages=wish.packages, shares=wish.shares, arguments=wish.arguments,
-                          capture=capture)
+                          mtu=wish.mtu, arguments=wish.arguments)
         cluster.start()
         self.cluster, self.shape, self._fresh, self._marks = cluster, wish, True, {}
 
@@ -152,7 +140,6 @@ class Pool:
             return
         try:
             if self.healthy():
-                cluster.allow = None
                 self._await([host.spawn([BASE, "none", "no", host.mtu]) for host in cluster])
                 for host in cluster:
                     if release.find(host.release.name).config:

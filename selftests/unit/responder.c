@@ -460,6 +460,35 @@ RESPONSE(rxng_resp_set_depth__keeps_the_newest)
 				change_depth(judge, asked, from, to);
 }
 
+/* A record that was answered to its end stays so, wherever it moves. */
+RESPONSE(rxng_resp_answered__record)
+{
+	struct rxng_resource first, second;
+
+	JUDGE(read_at(judge, 0x100, VA, 10 * MTU), EXECUTE);
+	first = *done(judge, 0);
+	JUDGE(read_at(judge, 0x10a, VA, 1), EXECUTE);
+	second = *done(judge, 0);
+	CHECK(!first.answered && !second.answered);
+	rxng_resp_answered(&judge->r, &first);
+	JUDGE(read_at(judge, 0x103, VA + 3 * MTU, 7 * MTU), READ_AGAIN);
+	CHECK(judge->res->answered);
+	JUDGE(read_at(judge, 0x10a, VA, 1), READ_AGAIN);
+	CHECK(!judge->res->answered);
+	rxng_resp_set_depth(&judge->r, 3);
+	JUDGE(read_at(judge, 0x100, VA, 10 * MTU), READ_AGAIN);
+	CHECK(judge->res->answered);
+	/* Of another kind, or gone. */
+	first.kind = ATOMIC;
+	first.psn = 0x10a;
+	rxng_resp_answered(&judge->r, &first);
+	JUDGE(read_at(judge, 0x10a, VA, 1), READ_AGAIN);
+	CHECK(!judge->res->answered);
+	/* The next one in the same place begins anew. */
+	JUDGE(read_at(judge, 0x10b, VA, 1), EXECUTE);
+	CHECK(!done(judge, 0)->answered);
+}
+
 RESPONSE(rxng_resp_set_depth__none)
 {
 	JUDGE(atomic_at(judge, 0x100, VA), EXECUTE);

@@ -144,13 +144,8 @@ class ServiceTest(Captured):
 
     # What rdma_cm brings.
 
-    def load_cm(self):
-        for host in self.a, self.b:
-            host.run(["modprobe", "-a", "rdma_ucm", "ib_umad"], check=True)
-
     def connection(self, address):
         """A connection of rping: MADs to QP 1 and back, then RC, then MADs again."""
-        self.load_cm()
         capture = Capture(self.folder, self.b)
         server = self.a.spawn(["rping", "-s", "-a", address, "-C", "3", "-V"])
         self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
@@ -208,7 +203,6 @@ class ServiceTest(Captured):
 
     def test_group_of_the_connection_manager(self):
         """mckey, whose group rdma_cm joins."""
-        self.load_cm()
         capture = Capture(self.folder, self.b)
         one = self.a.spawn(["stdbuf", "-oL", "mckey", "-m", GROUP, "-b", self.a.ipv4])
         one.wait_output("receiving data transfers", 60 * self.slow)

@@ -319,20 +319,20 @@ class Host:
                                result)
             time.sleep(interval)
 
-    def wait_port(self, port, timeout=30, kind="tcp"):
-        """Wait until something in the guest listens on a TCP (or UDP) port of IPv4 or IPv6."""
+    def wait_port(self, port, timeout=30):
+        """Wait until something in the guest listens on a TCP port of IPv4 or IPv6."""
         code = ("import sys,time\n"
                 f"end=time.monotonic()+{timeout}\n"
                 "while time.monotonic()<end:\n"
-                f" for f in ('/proc/net/{kind}','/proc/net/{kind}6'):\n"
+                " for f in ('/proc/net/tcp','/proc/net/tcp6'):\n"
                 "  for l in open(f).readlines()[1:]:\n"
                 "   w=l.split()\n"
-                f"   if int(w[1].split(':')[1],16)=={port} and w[3] in ('0A','07'): sys.exit(0)\n"
+                f"   if int(w[1].split(':')[1],16)=={port} and w[3]=='0A': sys.exit(0)\n"
                 " time.sleep(0.05)\n"
                 "sys.exit(1)\n")
         result = self.run(["python3", "-S", "-c", code], timeout=timeout + 20 * self.release.slow)
         if not result.ok:
-            raise TimedOut(f"{self}: nobody listens on {kind} port {port} after {timeout} s", result)
+            raise TimedOut(f"{self}: nobody listens on TCP port {port} after {timeout} s", result)
 
     # QEMU's monitor.
 
