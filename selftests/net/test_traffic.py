@@ -223,6 +223,20 @@ class BadNetwork(VmTestCase):
         self.assertGreater(found["tx_congested"], 0, "the queue refused nothing")
         self.assertEqual((found["retransmit"], found["retry_exceeded"]), (0, 0), found)
 
+    def test_reader_on_this_host(self):
+        """It never stops reading: what the other QP of the host has to say is heard all the same."""
+        one, other = Puppet(self, self.a), Puppet(self, self.a)
+        puppet.pair(self, one, other, size=1 << 20)
+        other.tell("pump", op="read", len=1 << 20)
+        self.assertEqual(other.answer(), {})
+        self.a.wait_for(f"[ $(cat {links.SYSFS}/rxe0/ports/1/hw_counters/loopback_pkts) -gt 5000 ]", timeout=60 * self.slow)
+        for op in "write", "read":
+            one.do("post", op=op, len=64, n=10)
+            self.assertEqual(one.do("drain", n=10, ms=60000), {"got": 10, "status": 0})
+        other.tell("state")
+        self.assertEqual(other.answer()["status"], 0)
+        self.assertEqual(other.answer()["state"], "RTS")
+
     def cut_short(self, kind, **arguments):
         """Bursts that stop at each page: the rest goes when it is there, without help of a timer."""
         one, other = Puppet(self, self.a), Puppet(self, self.b)
