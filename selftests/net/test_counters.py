@@ -382,6 +382,7 @@ class InboxMemoryTest(Plugged):
     """More packets for many QPs, each of which has room, than all inboxes may hold."""
 
     memory = "768M"
+    limit = 300
     QPS = 32
 
     def test_bound(self):
