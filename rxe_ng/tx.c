@@ -63,8 +63,10 @@ static bool has_turn(const struct rxng_qp *qp)
 
 	if (qp->blocked_until || !dst)
 		return false;
-	return rxng_path_is_local(dst) ? qp->req.una == qp->req.sent :
-					 rxng_tx_requests_left(qp);
+	if (!rxng_path_is_local(dst))
+		return rxng_tx_requests_left(qp);
+	return qp->req.service == RXNG_SERVICE_RC &&
+	       qp->req.una == qp->req.sent;
 }
 
 /**
