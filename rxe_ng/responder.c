@@ -539,18 +539,20 @@ static int send_read_data(struct rxng_qp *qp, u64 now)
 
 /*
  * Whoever asks again may have had the answer by now, and its owner may have
- * ended the region for that: it costs no connection.
+ * ended the region for that: it costs no connection. Returns whether the QP may
+ * go on.
  */
-static void cannot_read(struct rxng_qp *qp, u64 now)
+static bool cannot_read(struct rxng_qp *qp, u64 now)
 {
 	const struct rxng_reply *reply = &qp->reply;
 
 	if (reply->res.answered) {
 		rxng_qp_drop(qp, RXNG_STAT_RX_BAD_ACCESS);
 		qp->reply.active = false;
-		return;
+		return true;
 	}
 	reject_access(qp, rxng_psn_add(reply->res.psn, reply->next), now);
+	return false;
 }
 
 /*
@@ -572,10 +574,8 @@ static bool continue_reply(struct rxng_qp *qp, u64 now, int *budget)
 			n = send_read_data(qp, now);
 		if (n == -EAGAIN)
 			return false;
-		if (n < 0) {
-			cannot_read(qp, now);
-			return reply->res.answered;
-		}
+		if (n < 0)
+			return cannot_read(qp, now);
 		if (!n)
 			return false;
 		reply->next += n;

@@ -9,7 +9,6 @@
 #include <linux/skbuff.h>
 
 #include "qp.h"
-#include "trace.h"
 
 /* Bounds of the look for work posted to a QP in ERROR without a doorbell. */
 #define RECHECK_MIN_NS (1 * NSEC_PER_MSEC)

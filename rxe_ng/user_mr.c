@@ -133,6 +133,20 @@ static int pin_or_mirror(struct rxng_mr *mr, u64 start, int access)
 	return check_persistent(&mr->map, access);
 }
 
+/* A region that its owner's rights were checked for, with no memory yet. */
+static struct rxng_mr *alloc_range(struct ib_pd *pd, u64 length, u64 iova,
+				   int access)
+{
+	struct rxng_mr *mr = rxng_mr_alloc(pd);
+
+	if (IS_ERR(mr))
+		return mr;
+	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
+	mr->length = length;
+	mr->state = RXNG_MR_VALID;
+	return mr;
+}
+
 /**
  * rxng_reg_user_mr - register memory of a process
  * @ibpd: protection domain
@@ -158,13 +172,10 @@ struct ib_mr *rxng_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	err = rxng_udata_check(udata, 0);
 	if (err)
 		return ERR_PTR(err);
-	mr = rxng_mr_alloc(ibpd);
+	mr = alloc_range(ibpd, length, iova, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
 
-	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
-	mr->length = length;
-	mr->state = RXNG_MR_VALID;
 	err = pin_or_mirror(mr, start, access);
 	if (err)
 		goto err_mr;
@@ -252,12 +263,9 @@ struct ib_mr *rxng_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 offset,
 		err = -EOPNOTSUPP;
 	if (err)
 		return ERR_PTR(err);
-	mr = rxng_mr_alloc(ibpd);
+	mr = alloc_range(ibpd, length, iova, access);
 	if (IS_ERR(mr))
 		return ERR_CAST(mr);
-	mr->iova = access & IB_ZERO_BASED ? 0 : iova;
-	mr->length = length;
-	mr->state = RXNG_MR_VALID;
 	err = map_dmabuf(&mr->map, offset, length, mr->iova, fd);
 	if (!err)
 		err = rxng_mr_publish(mr, access);

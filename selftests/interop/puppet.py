@@ -124,3 +124,13 @@ def exchange(test, one, other, q=0, length=3001):
         complete(first)
         complete(second)
         holds(second, 0x5a, 8197)
+
+
+def get_a_word_in(test, one, other):
+    """While the other end pumps READs without end, one WRITEs and READs; then the pump ends, in order."""
+    for op in "write", "read":
+        one.do("post", op=op, len=64, n=10)
+        test.assertEqual(one.do("drain", n=10, ms=60000), {"got": 10, "status": 0})
+    other.tell("state")
+    test.assertEqual(other.answer()["status"], 0)
+    test.assertEqual(other.answer()["state"], "RTS")
