@@ -248,16 +248,24 @@ static void do_recv(void)
 	answer(err);
 }
 
+/* As rc_poll(); when that is refused, the command is answered. */
+static int try_poll(struct ibv_wc *wc, int ms)
+{
+	int got = rc_poll(end, wc, ms);
+
+	if (got < 0)
+		answer(-got);
+	return got;
+}
+
 /* One completion: poll [ms=] */
 static void do_poll(void)
 {
 	struct ibv_wc wc;
-	int got = rc_poll(end, &wc, number("ms", 0));
+	int got = try_poll(&wc, number("ms", 0));
 
-	if (got < 0) {
-		answer(-got);
+	if (got < 0)
 		return;
-	}
 	if (!got) {
 		printf("ok none=1\n");
 		return;
@@ -274,12 +282,10 @@ static void do_drain(void)
 
 	for (long long i = 0; i < n; i++) {
 		struct ibv_wc wc;
-		int got = rc_poll(end, &wc, number("ms", RC_PATIENCE_MS));
+		int got = try_poll(&wc, number("ms", RC_PATIENCE_MS));
 
-		if (got < 0) {
-			answer(-got);
+		if (got < 0)
 			return;
-		}
 		if (!got) {
 			printf("ok got=%lld status=-1\n", i);
 			return;
@@ -333,11 +339,9 @@ static void do_pump(void)
 			posted++;
 			continue;
 		}
-		got = rc_poll(end, &wc, RC_PATIENCE_MS);
-		if (got < 0) {
-			answer(-got);
+		got = try_poll(&wc, RC_PATIENCE_MS);
+		if (got < 0)
 			return;
-		}
 		if (!got) {
 			printf("ok done=%llu status=-1\n", done);
 			return;

@@ -61,16 +61,20 @@ static bool has(const struct placing *p, uint64_t capability)
 	return p->dev.device_cap_flags_ex & capability;
 }
 
-static struct placing *placing_setup(void)
+static bool can_flush(void)
 {
 	struct host *host = host_open(0);
 	struct ibv_device_attr_ex dev;
-	int flush = 0;
 
 	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
-	if (dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL)
-		flush = ACCESS_FLUSH_GLOBAL;
 	host_close(host);
+	return dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL;
+}
+
+static struct placing *placing_setup(void)
+{
+	int flush = can_flush() ? ACCESS_FLUSH_GLOBAL : 0;
+
 	return open_placing(ALL_QP_ACCESS | flush, ALL_ACCESS | flush);
 }
 
@@ -221,14 +225,10 @@ TEST_F(placing, flush_forms)
 /* It has a key for peers, who may do nothing else with it. */
 TEST(flush_only)
 {
-	struct host *host = host_open(0);
-	struct ibv_device_attr_ex dev;
 	struct placing *p;
 	uint64_t addr;
 
-	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
-	host_close(host);
-	if (!(dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL))
+	if (!can_flush())
 		SKIP("this kernel lets no process ask for the right to flush");
 	p = open_placing(ALL_QP_ACCESS | ACCESS_FLUSH_GLOBAL,
 			 ACCESS_FLUSH_GLOBAL);
@@ -272,13 +272,9 @@ static const struct bad_flush bad_flushes[] = {
 
 TEST_EACH(bad_flush, bad_flushes)
 {
-	struct host *host = host_open(0);
-	struct ibv_device_attr_ex dev;
 	struct placing *p;
 
-	CHECK_RC(ibv_query_device_ex(host->ctx, NULL, &dev));
-	host_close(host);
-	if (!(dev.device_cap_flags_ex & DEVICE_FLUSH_GLOBAL))
+	if (!can_flush())
 		SKIP("this kernel lets no process ask for the right to flush");
 	p = open_placing(arg->qp_access, arg->mr_access);
 	CHECK_EQ(flush(p, buf_addr(p->remote, 0) + arg->offset, arg->length,
