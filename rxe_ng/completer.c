@@ -7,7 +7,6 @@ static void fail(struct rxng_qp *qp)
 {
 	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
 
-	rxng_qp_count(qp, RXNG_STAT_LOCAL_ERR, 1);
 	rxng_req_fail(&qp->req, wqe, RXNG_WC_LOC_PROT_ERR);
 }
 
@@ -66,18 +65,6 @@ static void place_atomic(struct rxng_qp *qp, const struct rxng_pkt *pkt,
 		rxng_req_answered(&qp->req, 1, now);
 }
 
-static void count_failure(struct rxng_qp *qp)
-{
-	struct rxng_swqe *wqe = rxng_req_wqe(&qp->req, qp->req.una_idx);
-	enum rxng_stat stat = RXNG_STAT_REMOTE_ERR;
-
-	if (wqe->status == RXNG_WC_RETRY_EXC_ERR)
-		stat = RXNG_STAT_RETRY_EXCEEDED;
-	else if (wqe->status == RXNG_WC_RNR_RETRY_EXC_ERR)
-		stat = RXNG_STAT_RNR_RETRY_EXCEEDED;
-	rxng_qp_count(qp, stat, 1);
-}
-
 static void note_retry(struct rxng_qp *qp, bool rnr)
 {
 	const struct rxng_req *req = &qp->req;
@@ -94,9 +81,6 @@ static void respond(struct rxng_qp *qp, enum rxng_comp_verdict verdict)
 	case RXNG_COMP_RETRY:
 	case RXNG_COMP_RNR:
 		note_retry(qp, verdict == RXNG_COMP_RNR);
-		break;
-	case RXNG_COMP_FAILED:
-		count_failure(qp);
 		break;
 	default:
 		break;

@@ -30,6 +30,7 @@ void rxng_qp_error(struct rxng_qp *qp)
 	qp->recheck_ns = 0;
 	qp->reply.active = false;
 	qp->ack_pending = false;
+	qp->owed = 0;
 	spin_lock_bh(&qp->inbox_lock);
 	qp->accepting = false;
 	spin_unlock_bh(&qp->inbox_lock);

@@ -203,6 +203,7 @@ static void reset_responder(struct rxng_qp *qp)
 	qp->recv.taken = false;
 	qp->reply.active = false;
 	qp->ack_pending = false;
+	qp->owed = 0;
 	qp->established = false;
 	qp->last_wqe = false;
 }
@@ -233,7 +234,6 @@ void rxng_qp_reset(struct rxng_qp *qp)
 	qp->congestion_ns = 0;
 	qp->recheck_at = 0;
 	qp->recheck_ns = 0;
-	qp->news = 0;
 }
 
 static void start_receiving(struct rxng_qp *qp)

@@ -180,6 +180,9 @@ struct rxng_fault {
  * @recv: receive request in use
  * @reply: READ response in progress
  * @ack_pending: an acknowledgement has to be sent
+ * @owed: syndrome of a NAK that could not be sent yet, 0 when there is none
+ * @owed_psn: its PSN
+ * @owed_until: when it is given up
  * @established: the peer's first request was seen
  * @last_wqe: it was told that nothing more is taken from @srq (ERROR)
  * @attr: attributes as last set; qp_state is the QP's state, also read
@@ -240,6 +243,9 @@ struct rxng_qp {
 	struct rxng_recv recv;
 	struct rxng_reply reply;
 	bool ack_pending;
+	u8 owed;
+	u32 owed_psn;
+	u64 owed_until;
 	bool established;
 	bool last_wqe;
 
@@ -388,6 +394,7 @@ void rxng_requester_retire(struct rxng_qp *qp);
 void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget);
 void rxng_completer_timer(struct rxng_qp *qp, u64 now);
 void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget);
+void rxng_responder_pay_nak(struct rxng_qp *qp, u64 now);
 void rxng_recv_complete(struct rxng_qp *qp, enum ib_wc_status status,
 			const struct rxng_pkt *pkt);
 

@@ -58,6 +58,32 @@ static void stop_sending(struct rxng_qp *qp)
 		rxng_qp_send_error(qp);
 }
 
+/* A request that is flushed ended because another one had failed. */
+static void count_failure(struct rxng_qp *qp, enum rxng_status status)
+{
+	enum rxng_stat stat = RXNG_STAT_LOCAL_ERR;
+
+	switch (status) {
+	case RXNG_WC_WR_FLUSH_ERR:
+		return;
+	case RXNG_WC_BAD_RESP_ERR:
+	case RXNG_WC_REM_INV_REQ_ERR:
+	case RXNG_WC_REM_ACCESS_ERR:
+	case RXNG_WC_REM_OP_ERR:
+		stat = RXNG_STAT_REMOTE_ERR;
+		break;
+	case RXNG_WC_RETRY_EXC_ERR:
+		stat = RXNG_STAT_RETRY_EXCEEDED;
+		break;
+	case RXNG_WC_RNR_RETRY_EXC_ERR:
+		stat = RXNG_STAT_RNR_RETRY_EXCEEDED;
+		break;
+	default:
+		break;
+	}
+	rxng_qp_count(qp, stat, 1);
+}
+
 /**
  * rxng_requester_retire - complete the requests that have ended, in order
  * @qp: QP that the caller owns
@@ -73,8 +99,11 @@ void rxng_requester_retire(struct rxng_qp *qp)
 	while ((wqe = rxng_req_retirable(req))) {
 		bool failed = wqe->state == RXNG_SWQE_FAILED;
 
-		if (failed && req->una_idx == req->head)
-			req->una_idx++;
+		if (failed) {
+			if (req->una_idx == req->head)
+				req->una_idx++;
+			count_failure(qp, wqe->status);
+		}
 		complete_send(qp, wqe,
 			      failed ? (enum ib_wc_status)wqe->status :
 				       IB_WC_SUCCESS);
@@ -83,13 +112,6 @@ void rxng_requester_retire(struct rxng_qp *qp)
 			break;
 		}
 	}
-}
-
-static void fail(struct rxng_qp *qp, struct rxng_swqe *wqe,
-		 enum rxng_status status)
-{
-	rxng_qp_count(qp, RXNG_STAT_LOCAL_ERR, 1);
-	rxng_req_fail(&qp->req, wqe, status);
 }
 
 static int do_local(struct rxng_qp *qp, struct rxng_send *send)
@@ -112,9 +134,10 @@ static void run_local(struct rxng_qp *qp)
 	struct rxng_send *send = rxng_qp_send(qp, qp->req.cur);
 
 	if (do_local(qp, send))
-		fail(qp, &send->w, send->w.opcode == RXNG_WR_BIND_MW ?
-					   RXNG_WC_MW_BIND_ERR :
-					   RXNG_WC_LOC_QP_OP_ERR);
+		rxng_req_fail(&qp->req, &send->w,
+			      send->w.opcode == RXNG_WR_BIND_MW ?
+				      RXNG_WC_MW_BIND_ERR :
+				      RXNG_WC_LOC_QP_OP_ERR);
 	else
 		rxng_req_local_done(&qp->req);
 }
@@ -155,7 +178,7 @@ static bool send_burst(struct rxng_qp *qp, struct rxng_pkt *burst, u64 now)
 	if (n == -EAGAIN)
 		return false;
 	if (n < 0) {
-		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
+		rxng_req_fail(&qp->req, &send->w, RXNG_WC_LOC_PROT_ERR);
 		return true;
 	}
 	sent(qp, n, now);
@@ -195,7 +218,7 @@ static bool send_one(struct rxng_qp *qp, struct rxng_pkt *pkt, u64 now)
 	    send->w.kind == RXNG_KIND_ATOMIC_WRITE)
 		return send_burst(qp, pkt, now);
 	if (!target_ok(qp, send)) {
-		fail(qp, &send->w, RXNG_WC_LOC_PROT_ERR);
+		rxng_req_fail(&qp->req, &send->w, RXNG_WC_LOC_PROT_ERR);
 		return true;
 	}
 	n = rxng_tx_burst(qp, pkt, NULL, now);

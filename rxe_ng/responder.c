@@ -27,9 +27,11 @@ static u8 ack_syndrome(const struct rxng_qp *qp)
 	return RXNG_AETH_ACK | rxng_credits_encode(ready);
 }
 
+/* For how long a NAK is tried that the network refuses or memory lacks for. */
+#define OWED_NS (10 * NSEC_PER_SEC)
+
 /*
- * A NAK does not wait for room: it is one packet for one fault of the peer's,
- * and would not be sent again.
+ * A NAK does not wait for room: it is one packet for one fault of the peer's.
  */
 static bool send_aeth(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
@@ -47,18 +49,39 @@ static void send_ack(struct rxng_qp *qp, u64 now)
 		qp->ack_pending = false;
 }
 
-/* A NAK acknowledges all before it; when it gets lost the peer asks again. */
+/**
+ * rxng_responder_pay_nak - send the NAK that could not leave yet
+ * @qp: QP that the caller owns
+ * @now: time in nanoseconds
+ *
+ * Without it the peer would learn of its fault by a time-out, and of one that
+ * ended the connection never.
+ */
+void rxng_responder_pay_nak(struct rxng_qp *qp, u64 now)
+{
+	if (!qp->owed || qp->blocked_until)
+		return;
+	/* A NAK acknowledges all before it. */
+	if (send_aeth(qp, qp->owed, qp->owed_psn, now))
+		qp->ack_pending = false;
+	else if (now < qp->owed_until)
+		return;
+	qp->owed = 0;
+}
+
 static void send_nak(struct rxng_qp *qp, u8 syndrome, u32 psn, u64 now)
 {
-	if (send_aeth(qp, syndrome, psn, now))
-		qp->ack_pending = false;
+	qp->owed = syndrome;
+	qp->owed_psn = psn;
+	qp->owed_until = now + OWED_NS;
+	rxng_responder_pay_nak(qp, now);
 }
 
 static void reject(struct rxng_qp *qp, enum rxng_nak code, u32 psn, u64 now)
 {
+	rxng_qp_error(qp);
 	if (reliable(qp))
 		send_nak(qp, RXNG_AETH_NAK | code, psn, now);
-	rxng_qp_error(qp);
 }
 
 /* The peer's fault costs its message and nothing else (9.8.2.2.7, 9.8.3.2). */
@@ -72,12 +95,18 @@ static void lose(struct rxng_qp *qp, enum rxng_stat why)
 static void reject_recv(struct rxng_qp *qp, enum ib_wc_status status,
 			enum rxng_nak code, u64 now)
 {
+	rxng_qp_count(qp, RXNG_STAT_LOCAL_ERR, 1);
 	rxng_recv_complete(qp, status, NULL);
 	reject(qp, code, qp->resp.epsn, now);
 }
 
 static void reject_invalid(struct rxng_qp *qp, u64 now)
 {
+	if (!reliable(qp)) {
+		lose(qp, RXNG_STAT_RX_INVALID_REQUEST);
+		return;
+	}
+	rxng_qp_drop(qp, RXNG_STAT_RX_INVALID_REQUEST);
 	rxng_qp_news(qp, RXNG_NEWS_QP_REQ_ERR);
 	reject(qp, RXNG_NAK_INV_REQ, qp->resp.epsn, now);
 }
@@ -88,6 +117,7 @@ static void reject_access(struct rxng_qp *qp, u32 psn, u64 now)
 		lose(qp, RXNG_STAT_RX_BAD_ACCESS);
 		return;
 	}
+	rxng_qp_drop(qp, RXNG_STAT_RX_BAD_ACCESS);
 	if (qp->recv.taken)
 		rxng_recv_complete(qp, IB_WC_LOC_ACCESS_ERR, NULL);
 	rxng_qp_news(qp, RXNG_NEWS_QP_ACCESS_ERR);
@@ -652,6 +682,10 @@ static void take_asked_again(struct rxng_qp *qp, u64 now)
  */
 void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 {
+	/* Not of what the peer has sent again meanwhile. */
+	if (qp->owed_psn != qp->resp.epsn)
+		qp->owed = 0;
+	rxng_responder_pay_nak(qp, now);
 	take_asked_again(qp, now);
 	while (qp->attr.qp_state != IB_QPS_ERR) {
 		struct rxng_pkt asked;

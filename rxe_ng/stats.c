@@ -24,6 +24,7 @@ static const struct rdma_stat_desc descs[] = {
 	[RXNG_STAT_OUT_OF_BUFFER] = { .name = "out_of_buffer" },
 	[RXNG_STAT_RX_TOO_LONG] = { .name = "rx_too_long" },
 	[RXNG_STAT_RX_BAD_ACCESS] = { .name = "rx_bad_access" },
+	[RXNG_STAT_RX_INVALID_REQUEST] = { .name = "rx_invalid_request" },
 	[RXNG_STAT_TX_TOO_LONG] = { .name = "tx_too_long" },
 	[RXNG_STAT_TX_CONGESTED] = { .name = "tx_congested" },
 	[RXNG_STAT_TX_NO_ROUTE] = { .name = "tx_no_route" },

@@ -28,10 +28,12 @@ enum rxng_stat {
 	/* Source or destination is not that of the QP's path. */
 	RXNG_STAT_RX_BAD_ADDR,
 	RXNG_STAT_RX_QUEUE_FULL,
-	/* Lost to an unreliable QP: no receive, too small a one, no right. */
+	/* Lost to an unreliable QP: no receive, too small a one. */
 	RXNG_STAT_OUT_OF_BUFFER,
 	RXNG_STAT_RX_TOO_LONG,
+	/* The end of a reliable connection, lost to an unreliable one. */
 	RXNG_STAT_RX_BAD_ACCESS,
+	RXNG_STAT_RX_INVALID_REQUEST,
 	/* Datagrams beyond the MTU, which are not sent (C10-93.1.1). */
 	RXNG_STAT_TX_TOO_LONG,
 	/* Packets that the network refused for now and that are sent later. */

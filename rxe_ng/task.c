@@ -52,6 +52,7 @@ static enum hrtimer_restart timer_fired(struct hrtimer *timer)
 static void run_error(struct rxng_qp *qp, u64 now, int *budget)
 {
 	rxng_qp_purge_inbox(qp);
+	rxng_responder_pay_nak(qp, now);
 	if (rxng_qp_flush(qp, budget) || !qp->recheck_ns)
 		qp->recheck_ns = RECHECK_MIN_NS;
 	else

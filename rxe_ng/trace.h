@@ -71,7 +71,8 @@
 			 { RXNG_STAT_RX_BAD_QKEY, "rx_bad_qkey" },	\
 			 { RXNG_STAT_OUT_OF_BUFFER, "out_of_buffer" },	\
 			 { RXNG_STAT_RX_TOO_LONG, "rx_too_long" },	\
-			 { RXNG_STAT_RX_BAD_ACCESS, "rx_bad_access" })
+			 { RXNG_STAT_RX_BAD_ACCESS, "rx_bad_access" },	\
+			 { RXNG_STAT_RX_INVALID_REQUEST, "rx_invalid_request" })
 
 TRACE_EVENT(rxng_qp_state,
 	TP_PROTO(u32 qpn, int from, int to),

@@ -234,14 +234,18 @@ static bool valid(const struct rxng_resp *r, const struct rxng_pkt *pkt)
 static enum rxng_resp_verdict unreliable(struct rxng_resp *r,
 					 const struct rxng_pkt *pkt)
 {
-	if (pkt->flags & RXNG_PKT_START) {
+	bool start = pkt->flags & RXNG_PKT_START;
+	bool expected;
+
+	if (start) {
 		r->msg = RXNG_KIND_NONE;
 		r->epsn = pkt->psn;
 	}
-	if (pkt->psn == r->epsn && valid(r, pkt))
+	expected = pkt->psn == r->epsn && (start || r->msg != RXNG_KIND_NONE);
+	if (expected && valid(r, pkt))
 		return RXNG_RESP_EXECUTE;
 	r->msg = RXNG_KIND_NONE;
-	return RXNG_RESP_DROP;
+	return expected ? RXNG_RESP_NAK_INVALID : RXNG_RESP_DROP;
 }
 
 /**

@@ -115,7 +115,10 @@ enum rxng_resp_verdict {
 	RXNG_RESP_ATOMIC_AGAIN,
 	/* NAK @epsn: a packet is missing. */
 	RXNG_RESP_NAK_PSN,
-	/* NAK @epsn: not a valid request; the QP goes to ERROR. */
+	/*
+	 * Not a valid request: NAK @epsn, and the QP goes to ERROR; of an
+	 * unreliable service the message is lost.
+	 */
 	RXNG_RESP_NAK_INVALID,
 };
 

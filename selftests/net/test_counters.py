@@ -201,7 +201,7 @@ def damaged(test):
 
 CAUSES = {
     "bad_lkey": Cause(bad_lkey, {"local_err": 1}, {}),
-    "bad_rkey": Cause(bad_rkey, {"remote_err": 1}, {}),
+    "bad_rkey": Cause(bad_rkey, {"remote_err": 1}, {"rx_bad_access": 1}),
     "no_receive": Cause(no_receive, {"rx_rnr": 1, "rnr_retry_exceeded": 1}, {"tx_rnr": 2}),
     "peer_is_gone": Cause(peer_is_gone, {"retransmit": 2, "retry_exceeded": 1}, {"rx_no_qp": 3}),
     "own_address_is_gone": Cause(own_address_is_gone, {"tx_no_route": 1, "port_xmit_discards": 1}, {}),

@@ -228,6 +228,30 @@ class BadNetwork(VmTestCase):
         self.assertGreater(found["tx_congested"], 0, "the queue refused nothing")
         self.assertEqual((found["retransmit"], found["retry_exceeded"]), (0, 0), found)
 
+    def test_nak_that_is_refused(self):
+        """What ended the connection the peer is told, though the network refuses to carry it at first."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, timeout=21)
+        script(self.b, "tc qdisc replace dev eth0 root pfifo limit 0")
+        one.do("post", op="write", len=64, rkey=1)
+        self.b.wait_for("rdma resource show qp link rxe0/1 | grep -q 'state ERR'", timeout=60 * self.slow)
+        self.wait_moved(self.b, "tx_congested", 1)
+        script(self.b, "tc qdisc del dev eth0 root")
+        self.assertEqual(one.do("poll", ms=60000).get("status"), puppet.REM_ACCESS)
+
+    def test_not_ready_that_is_refused(self):
+        """The sender that may not ask again hears that it may: the first RNR NAK was refused."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, timeout=21, retry=0)
+        script(self.b, "tc qdisc replace dev eth0 root pfifo limit 0")
+        one.do("post", op="send", len=64)
+        self.wait_moved(self.b, "tx_congested", 1)
+        other.do("recv", len=64)
+        script(self.b, "tc qdisc del dev eth0 root")
+        for end in one, other:
+            self.assertEqual(end.do("drain", ms=60000), {"got": 1, "status": 0})
+        self.assertGreater(self.moved(self.a)["rx_rnr"], 0)
+
     def test_reader_on_this_host(self):
         """It never stops reading: what the other QP of the host has to say is heard all the same."""
         one, other = Puppet(self, self.a), Puppet(self, self.a)

@@ -152,17 +152,26 @@ class VmTestCase(TestCase):
     def together(self, *commands, timeout=60, check=True):
         """Wait until all of these spawned commands have ended; return their Results.
 
-        If one fails, the others are ended at once and its failure is raised.
+        If one fails, the others are ended at once; its failure is raised, with what they said.
         """
         results = []
         try:
             for command in commands:
                 results.append(command.wait(timeout, check))
-        except Failed:
-            for command in commands:
-                command.kill()
-            raise
+        except Failed as problem:
+            others = [each for each in commands if each is not command]
+            for each in others:
+                each.kill()
+            raise Failed("\n".join([str(problem), *map(_last_words, others)])) from problem
         return results
+
+
+def _last_words(command):
+    """Return how far a command got, and what it said at last."""
+    result = command.result()
+    how = "went on" if command.running else f"exit status {result.status}"
+    said = f"{result.stdout.strip()}\n{result.stderr.strip()}".strip()[-1000:]
+    return f"host {command.host.number}: {result.command}: {how}" + (f"\n{said}" if said else "")
 
 
 def variants(cls, with_debug):

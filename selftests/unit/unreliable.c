@@ -204,14 +204,14 @@ TEST_F(judge, rxng_resp_request__starts_anywhere)
 TEST_F(judge, rxng_resp_request__malformed)
 {
 	hears_only(judge, UC);
-	HEAR(DROP, SEND, 0x100, FIRST, FULL - 1, 0);
+	HEAR(NAK_INVALID, SEND, 0x100, FIRST, FULL - 1, 0);
 	HEAR(DROP, SEND, 0x101, LAST, 1, 0);
-	HEAR(DROP, WRITE, 0x102, ONLY, 9, 10);
+	HEAR(NAK_INVALID, WRITE, 0x102, ONLY, 9, 10);
 	HEAR(EXECUTE, SEND, 0x103, FIRST, FULL, 0);
-	HEAR(DROP, WRITE, 0x104, LAST, 1, 0);
+	HEAR(NAK_INVALID, WRITE, 0x104, LAST, 1, 0);
 	HEAR(DROP, SEND, 0x105, LAST, 1, 0);
 	judge->r.allow = 0;
-	HEAR(DROP, WRITE, 0x106, ONLY, 9, 9);
+	HEAR(NAK_INVALID, WRITE, 0x106, ONLY, 9, 9);
 	HEAR(EXECUTE, SEND, 0x107, ONLY, 1, 0);
 }
 

@@ -261,6 +261,26 @@ class ForgedPeer(Attack):
             self.assertEqual(victim.do("same", q=q, byte=0, off=0, len=65536)["same"], 1, name)
         self.check_silence()
 
+    def test_lengths_that_lie_unreliable(self):
+        """The message is dropped and counted, and the next one taken."""
+        victim = self.victim(type="uc")
+        end = victim.ends[0]
+
+        def frame(opcode, psn, told, payload):
+            return self.wire.frame(roce.transport(0x20 | opcode, end["qpn"], psn,
+                                                  roce.reth(end["va"], end["rkey"], told), payload))
+        self.moved()
+        self.attack([
+            frame(roce.WRITE_FIRST, EPSN, MTU + 1, bytes(MTU - 4)),
+            frame(roce.WRITE_FIRST, EPSN, MTU, bytes(MTU)),
+            frame(roce.WRITE_ONLY, EPSN, 41, bytes(40)),
+            frame(roce.WRITE_ONLY, EPSN, MTU + 4, bytes(MTU + 4)),
+            frame(roce.WRITE_ONLY, EPSN + 7, len(PATTERN), PATTERN)])
+        self.assertEqual(self.moved("rx_pkts", "rx_invalid_request"), (5, 4))
+        self.assertEqual(victim.do("peek", off=0, len=len(PATTERN))["hex"], PATTERN.hex())
+        self.assertEqual(victim.state(), "RTS")
+        self.check_silence()
+
     def test_psn_far_away(self):
         """Ahead: a NAK, told once more since nobody answers. Behind: an acknowledge again. Executed is neither."""
         victim = self.victim()
