@@ -233,11 +233,14 @@ static unsigned int ip_len(const struct rxng_path *path)
 	return path->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 }
 
+#define SMALL_BYTES 1024
+
 /**
  * rxng_skb_new - memory for a packet
  * @size: bytes, all of them linear
  *
- * Small ones come from this CPU's own stock, and go back there.
+ * Most come from pages that this CPU cuts up. A page lives until its last piece
+ * is freed, so small pieces that wait could hold many times what they count as.
  *
  * Return: empty packet, or NULL without memory.
  * Context: bottom halves off.
@@ -249,7 +252,7 @@ struct sk_buff *rxng_skb_new(u32 size)
 	struct sk_buff *skb;
 	void *data;
 
-	if (whole > PAGE_SIZE)
+	if (size <= SMALL_BYTES || whole > PAGE_SIZE)
 		return alloc_skb(size, GFP_ATOMIC | __GFP_NOWARN);
 	data = napi_alloc_frag(whole);
 	if (!data)
@@ -283,6 +286,8 @@ struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 		return NULL;
 	skb_reserve(skb, head);
 	skb_set_owner_w(skb, sk);
+	/* The queue that the socket says is for its first packet too (tx.c). */
+	skb->ooo_okay = 0;
 	return skb;
 }
 

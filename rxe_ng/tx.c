@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#include <linux/if_vlan.h>
 #include <linux/skbuff.h>
 
 #include "mcast.h"
@@ -161,18 +162,28 @@ static int send_packet(struct rxng_qp *qp, const struct rxng_path *path,
 	return 1;
 }
 
+/*
+ * All packets of a QP by one queue of the netdev: the choice by CPU would let
+ * those of a doorbell overtake those of the tasklet. A VLAN has one queue, that
+ * below it may have many.
+ */
+static void use_one_queue(const struct rxng_qp *qp, struct net_device *ndev)
+{
+	u32 queues;
+
+	if (is_vlan_dev(ndev))
+		ndev = vlan_dev_real_dev(ndev);
+	queues = READ_ONCE(ndev->real_num_tx_queues);
+	sk_tx_queue_set(qp->sk, qp->sk->sk_txhash % queues);
+}
+
 static int send_packets(struct rxng_qp *qp, const struct rxng_path *path,
 			struct dst_entry *dst, const struct rxng_pkt *burst,
 			struct rxng_cursor *payload, u64 now)
 {
 	u32 i;
 
-	/*
-	 * All packets of a QP by one queue of the netdev: the choice by CPU
-	 * would let those of a doorbell overtake those of the tasklet.
-	 */
-	sk_tx_queue_set(qp->sk, qp->sk->sk_txhash %
-					READ_ONCE(dst->dev->real_num_tx_queues));
+	use_one_queue(qp, dst->dev);
 	for (i = 0; i < burst->npkts; i++) {
 		struct rxng_pkt pkt;
 		int ret;
@@ -192,7 +203,7 @@ static int send_packets(struct rxng_qp *qp, const struct rxng_path *path,
 
 /*
  * A buffer for a whole burst, in few large pieces behind @head bytes; NULL
- * without memory.
+ * without memory. It may wait for long: no piece of a page (rxng_skb_new()).
  */
 static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 head, u32 len)
 {
@@ -201,7 +212,7 @@ static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 head, u32 len)
 	int err;
 
 	if (linear)
-		skb = rxng_skb_new(head + len);
+		skb = alloc_skb(head + len, GFP_ATOMIC | __GFP_NOWARN);
 	else
 		skb = alloc_skb_with_frags(head, len, PAGE_ALLOC_COSTLY_ORDER,
 					   &err, GFP_ATOMIC | __GFP_NOWARN);

@@ -17,9 +17,9 @@ def inside(netns):
     return ["ip", "netns", "exec", netns] if netns else []
 
 
-def links(host):
-    """Return the RDMA links as ``rdma link`` shows them, by their devices' names."""
-    found = json.loads(host.run(["rdma", "-j", "link", "show"], check=True).stdout or "[]")
+def links(host, netns=None):
+    """Return the RDMA links as ``rdma link`` shows them in a namespace, by their devices' names."""
+    found = json.loads(host.run([*inside(netns), "rdma", "-j", "link", "show"], check=True).stdout or "[]")
     return {link["ifname"]: link for link in found}
 
 

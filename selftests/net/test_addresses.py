@@ -1,52 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""GIDs: which are listed, and that each one connects; namespaces, VLANs, two devices on one host."""
+"""GIDs: which are listed, and that each one connects; VLANs, two devices on one host."""
 
 import errno
 
 from perftest import gid_text
-from runner import VmTestCase
 
 import links
+from addresses import Addresses
 from interop.puppet import Puppet, Refused, exchange
-from links import SYSFS, Watch, add, gids, inside, script, wait_state
-
-
-class Addresses(VmTestCase):
-    """What these tests share."""
-
-    limit = 180
-
-    def connect(self, first, second, namespaces=(None, None)):
-        """Connect (host, device, GID index) to another one and let them exchange bytes."""
-        ends = []
-        for (host, device, index), netns in zip((first, second), namespaces):
-            one = Puppet(self, host, netns)
-            one.open(dev=device, gid=index, size=65536)
-            ends.append(one)
-        ends[0].connect(ends[1].ends[0])
-        ends[1].connect(ends[0].ends[0])
-        exchange(self, *ends)
-        for one in ends:
-            self.assertEqual(one.quit().status, 0)
-
-    def wait_gid(self, host, device, gid, there=True):
-        """Wait until a GID is in the table, or is not; return its index."""
-        sign = "" if there else "! "
-        host.wait_for(f"{sign}grep -q ^{gid} {SYSFS}/{device}/ports/1/gids/*")
-        return next((i for i, (each, _) in gids(host, device).items() if each == gid), None)
-
-    def pingpong(self, first, second, address, namespaces=(None, None), program="ibv_rc_pingpong", options=()):
-        """ibv_rc_pingpong -c between two (host, device, GID index)."""
-        def words(end, netns):
-            return [*inside(netns), program, "-c", "-d", end[1], "-g", end[2], *options]
-        server = first[0].spawn(words(first, namespaces[0]))
-        first[0].run([*inside(namespaces[0]), "sh", "-c",
-                      "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done"],
-                     check=True)
-        client = second[0].spawn([*words(second, namespaces[1]), address])
-        for result in self.together(client, server):
-            self.assertIn("1000 iters", result.stdout)
-            self.assertNotIn("invalid data", result.stdout + result.stderr)
+from links import SYSFS, Watch, add, gids, script, wait_state
 
 
 class GidTest(Addresses):
@@ -261,63 +223,3 @@ class OneHostTest(Addresses):
         ends = [(self.a, f"t{n}", next(i for i, (gid, _) in gids(self.a, f"t{n}").items()
                                        if gid.startswith("fe80"))) for n in (1, 2)]
         self.connect(*ends)
-
-    def namespaces(self, exclusive=False):
-        """Two namespaces joined by a veth, a link in each, which is seen there alone if exclusive."""
-        script(self.a, "ip netns add ns1; ip netns add ns2; "
-                       "ip link add v1 netns ns1 type veth peer name v2 netns ns2; "
-                       "for n in 1 2; do ip -n ns$n link set lo up; ip -n ns$n link set v$n up; "
-                       "ip -n ns$n addr add 10.79.0.$n/24 dev v$n; "
-                       "ip -n ns$n addr add fd7a::$n/64 dev v$n nodad; done")
-        for n in 1, 2:
-            add(self.a, f"t{n}", f"v{n}", netns=f"ns{n}")
-            if exclusive:
-                links.enter(self.a, f"t{n}", f"ns{n}")
-            self.a.wait_for(f"ip netns exec ns{n} rdma link show t{n}/1 | grep -q 'state ACTIVE'")
-
-    def test_two_namespaces(self):
-        self.namespaces()
-        # sysfs shows whose netdev a GID is only to those in its namespace: ask the table itself.
-        index = {}
-        for n in 1, 2:
-            gid = gid_text(f"10.79.0.{n}")
-            text = self.a.wait_for(f"cd {SYSFS}/t{n}/ports/1/gids && grep -l ^{gid} *").stdout.split()
-            index[n] = max(map(int, text))
-        ends = [(self.a, f"t{n}", index[n]) for n in (1, 2)]
-        self.connect(*ends, namespaces=("ns1", "ns2"))
-        self.pingpong(*ends, "10.79.0.1", namespaces=("ns1", "ns2"))
-        # Over the veth, not by a short way that knows no namespaces.
-        for n in 1, 2:
-            found = links.counters(self.a, f"t{n}")
-            self.assertGreater(found["rx_pkts"], 1000)
-            self.assertEqual(found["loopback_pkts"], 0)
-
-    def test_same_addresses_in_two_namespaces(self):
-        """10.79.0.1 in ns3 is nobody that ns1 could reach."""
-        self.namespaces()
-        script(self.a, "ip netns add ns3; ip -n ns3 link set lo up; ip -n ns3 link add d3 type dummy; "
-                       "ip -n ns3 link set d3 up; ip -n ns3 addr add 10.79.0.2/24 dev d3")
-        add(self.a, "t3", "d3", netns="ns3")
-        gid = gid_text("10.79.0.2")
-        index = max(map(int, self.a.wait_for(f"cd {SYSFS}/t3/ports/1/gids && grep -l ^{gid} *").stdout.split()))
-        one, other = Puppet(self, self.a, "ns1"), Puppet(self, self.a, "ns3")
-        mine = max(map(int, self.a.wait_for(
-            f"cd {SYSFS}/t1/ports/1/gids && grep -l ^{gid_text('10.79.0.1')} *").stdout.split()))
-        first = one.open(dev="t1", gid=mine, timeout=10, retry=2)
-        second = other.open(dev="t3", gid=index)
-        one.connect(second)
-        other.connect(first)
-        one.do("post", op="write", len=64)
-        self.assertEqual(one.do("poll", ms=60000).get("status"), 12, "RETRY_EXC_ERR")
-
-    def test_netns_exclusive(self):
-        """A device is seen in its own namespace only, where RDMA's mode says so."""
-        links.set_netns_mode(self.a, "exclusive")
-        self.namespaces(exclusive=True)
-        for n, others in (1, "t2"), (2, "t1"):
-            seen = self.a.run(["ip", "netns", "exec", f"ns{n}", "rdma", "link"], check=True).stdout
-            self.assertIn(f"t{n}/", seen)
-            self.assertNotIn(f"{others}/", seen)
-        self.assertEqual(links.links(self.a), {})
-        self.a.run("ip netns del ns1; ip netns del ns2", check=True)
-        self.a.wait_for("! ls /sys/class/infiniband | grep -q t")
