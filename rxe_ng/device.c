@@ -434,7 +434,7 @@ static void init_device(struct rxng_dev *dev, struct net_device *ndev)
 	ib_set_device_ops(ibdev, &device_ops);
 	dev->ndev = ndev;
 	netdev_hold(ndev, &dev->tracker, GFP_KERNEL);
-	xa_init(&dev->mrs);
+	xa_init_flags(&dev->mrs, XA_FLAGS_ACCOUNT);
 	xa_init_flags(&dev->avs, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	dev->mcast_seed = get_random_u32();
 	mutex_init(&dev->counter_mutex);

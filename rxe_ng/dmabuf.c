@@ -106,10 +106,12 @@ size_t rxng_dmabuf_size(const struct rxng_dmabuf *dmabuf)
 struct page *rxng_dmabuf_page(const struct rxng_dmabuf *dmabuf, size_t offset)
 {
 	void *addr = dmabuf->map.vaddr + offset;
+	struct page *page;
 
-	if (is_vmalloc_addr(addr))
-		return vmalloc_to_page(addr);
-	return virt_addr_valid(addr) ? virt_to_page(addr) : NULL;
+	if (!is_vmalloc_addr(addr))
+		return virt_addr_valid(addr) ? virt_to_page(addr) : NULL;
+	page = vmalloc_to_page(addr);
+	return page && pfn_valid(page_to_pfn(page)) ? page : NULL;
 }
 
 /* MODULE_IMPORT_NS() takes a name on older kernels, a string on newer ones. */

@@ -123,6 +123,17 @@ static const struct mmu_interval_notifier_ops notifier_ops = {
 	.invalidate = invalidate,
 };
 
+/* Nobody accesses the memory any more: there is nothing to wait for. */
+static void drop_pages(struct rxng_span *span)
+{
+	unsigned int i;
+
+	mutex_lock(&span->umem->umem_mutex);
+	for (i = 0; i < SPAN_PAGES; i++)
+		drop_page(span, &span->pages[i]);
+	mutex_unlock(&span->umem->umem_mutex);
+}
+
 /* Accesses find nothing in it before the core lets go of the pages. */
 static void free_span(struct rxng_span *span)
 {
@@ -375,7 +386,7 @@ struct rxng_odp *rxng_odp_create(struct ib_device *ibdev, u64 start, int access)
 	odp->mm = root->umem.owning_mm;
 	mmgrab(odp->mm);
 	odp->start = start;
-	xa_init(&odp->spans);
+	xa_init_flags(&odp->spans, XA_FLAGS_ACCOUNT);
 	mutex_init(&odp->mutex);
 	INIT_DELAYED_WORK(&odp->sweep, sweep);
 	return odp;
@@ -395,8 +406,11 @@ void rxng_odp_destroy(struct rxng_odp *odp)
 	if (!odp)
 		return;
 	mutex_lock(&odp->mutex);
-	xa_for_each(&odp->spans, index, span)
+	xa_for_each(&odp->spans, index, span) {
+		drop_pages(span);
 		free_span(span);
+		cond_resched();
+	}
 	mutex_unlock(&odp->mutex);
 	/* There is nothing left that could schedule it. */
 	cancel_delayed_work_sync(&odp->sweep);

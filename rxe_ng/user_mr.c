@@ -9,6 +9,9 @@
 #include "mr.h"
 #include "ucontext.h"
 
+/* So many pages are listed before others may run. */
+#define RESCHED_PAGES 0x10000
+
 /* Of memory that is pinned, that it is persistent can be checked. */
 static int check_user_access(int access)
 {
@@ -31,6 +34,8 @@ static int map_umem(struct rxng_mr_map *map, struct ib_umem *umem)
 		if (WARN_ON_ONCE(n == num))
 			break;
 		map->pages[n++] = page_address(sg_page_iter_page(&iter));
+		if (!(n % RESCHED_PAGES))
+			cond_resched();
 	}
 	map->num_pages = n;
 	map->page_shift = PAGE_SHIFT;
@@ -211,6 +216,8 @@ static int list_dmabuf(struct rxng_mr_map *map, u64 offset, u64 length)
 		if (!page)
 			return -EOPNOTSUPP;
 		map->pages[i] = page_address(page);
+		if (!(i % RESCHED_PAGES))
+			cond_resched();
 	}
 	map->num_pages = num;
 	map->page_shift = PAGE_SHIFT;
