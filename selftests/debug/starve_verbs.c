@@ -255,7 +255,7 @@ static void need_qp(struct world *w)
 
 static void need_states(struct world *w)
 {
-	states_open(&w->states);
+	states_open(&w->states, IBV_QPT_RC);
 }
 
 static void reach_from(struct world *w)

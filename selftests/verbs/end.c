@@ -181,6 +181,16 @@ int end_modify_state(struct end *end, enum ibv_qp_state state)
 	return ibv_modify_qp(end->qp, &attr, IBV_QP_STATE);
 }
 
+int end_drain(struct end *end, bool notify)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = notify,
+	};
+
+	return ibv_modify_qp(end->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
+}
+
 enum ibv_qp_state end_state(struct end *end)
 {
 	struct ibv_qp_init_attr init;

@@ -19,7 +19,7 @@ TEST(comm_est_once)
 	struct states s;
 	int i;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, IBV_QPS_RTR);
 	for (i = 0; i < 10; i++)
 		end_recv(&s.end, i, NULL, 0);
@@ -51,7 +51,7 @@ TEST(comm_est_by_write)
 					IBV_SEND_SIGNALED);
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, IBV_QPS_RTR);
 	end_connect(&s.peer, &s.end);
 	end_send(&s.peer, &wr);
@@ -69,7 +69,7 @@ TEST(comm_est_after_reset)
 	struct states s;
 	int i;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	for (i = 0; i < 5; i++) {
 		states_reach(&s, IBV_QPS_RTS);
 		CHECK_RC(end_modify_state(&s.peer, IBV_QPS_RESET));
@@ -107,7 +107,7 @@ TEST(unread_event_goes_with_object)
 					IBV_SEND_SIGNALED);
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, IBV_QPS_RTR);
 	end_connect(&s.peer, &s.end);
 	end_send(&s.peer, &wr);

@@ -2,6 +2,7 @@
 /* RC operations: atomics, signalling, solicited events, fences, depths. */
 #include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "verbs.h"
@@ -149,6 +150,95 @@ TEST_F(pair, fetch_add_many)
 	buf_check(cell);
 	buf_free(cell);
 	buf_free(old);
+}
+
+#define ASKED 500
+
+/* One of two threads that add by a connection of their own. */
+struct adder {
+	struct host *host, *peer;
+	struct buf *cell, *old;
+};
+
+static void *keep_adding(void *data)
+{
+	struct adder *adder = data;
+	struct param param = param_default();
+	struct end one, other;
+	int i;
+
+	end_create(&one, adder->host, &param);
+	end_create(&other, adder->peer, &param);
+	end_connect(&other, &one);
+	end_connect(&one, &other);
+	for (i = 0; i < ASKED; i++) {
+		struct ibv_sge sge = buf_sge(adder->old, 8 * i, 8);
+		struct ibv_send_wr wr;
+
+		wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, i, &sge, 1,
+			     IBV_SEND_SIGNALED);
+		wr_atomic(&wr, buf_addr(adder->cell, 0), adder->cell->mr->rkey,
+			  1, 0);
+		end_send(&one, &wr);
+		wc_expect(one.scq, i, IBV_WC_SUCCESS);
+	}
+	end_destroy(&one);
+	end_destroy(&other);
+	return NULL;
+}
+
+static void take_number(char *taken, uint64_t number, uint64_t end)
+{
+	if (number >= end || taken[number])
+		FAIL("number %llu of %llu was given twice, or is none",
+		     (unsigned long long)number, (unsigned long long)end);
+	taken[number] = 1;
+}
+
+/*
+ * Two connections and the process itself count in one cell (IBV_ATOMIC_GLOB):
+ * each number is given once.
+ */
+TEST(fetch_add_shared)
+{
+	struct host *h0 = host_open(0), *h1 = host_open(1);
+	struct buf *cell = buf_new(h1->pd, 4096, ALL_ACCESS);
+	uint64_t *place = (uint64_t *)cell->mem, own = 0, end, number;
+	struct adder adder[2];
+	pthread_t thread[2];
+	char *taken;
+	int i, n;
+
+	*place = 0;
+	for (i = 0; i < 2; i++) {
+		adder[i] = (struct adder) {
+			h0, h1, cell, buf_new(h0->pd, ASKED * 8, ALL_ACCESS),
+		};
+		CHECK_RC(pthread_create(&thread[i], NULL, keep_adding,
+					&adder[i]));
+	}
+	/* The numbers that this thread was given it gives back at the end. */
+	while (__atomic_load_n(place, __ATOMIC_SEQ_CST) - own < 2 * ASKED) {
+		__atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST);
+		own++;
+	}
+	for (i = 0; i < 2; i++)
+		CHECK_RC(pthread_join(thread[i], NULL));
+	end = *place;
+	CHECK_EQ(end, own + 2 * ASKED);
+	taken = calloc(end, 1);
+	CHECK(taken);
+	for (i = 0; i < 2; i++) {
+		for (n = 0; n < ASKED; n++) {
+			memcpy(&number, adder[i].old->mem + 8 * n, 8);
+			take_number(taken, number, end);
+		}
+		buf_free(adder[i].old);
+	}
+	free(taken);
+	buf_free(cell);
+	host_close(h0);
+	host_close(h1);
 }
 
 /* ---- signalling -------------------------------------------------------- */

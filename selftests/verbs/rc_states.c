@@ -27,7 +27,7 @@ TEST(query_after_create)
 	struct ibv_qp_attr attr;
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	query(&s.end, &attr, &init);
 	CHECK_EQ(attr.qp_state, IBV_QPS_RESET);
 	CHECK_EQ(attr.cap.max_send_wr, s.end.cap.max_send_wr);
@@ -109,7 +109,7 @@ TEST(query_what_was_set)
 	struct ibv_qp_init_attr init;
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	set_odd_values(&s, &want);
 	query(&s.end, &got, &init);
 	CHECK_EQ(got.qp_state, IBV_QPS_RTS);
@@ -139,7 +139,7 @@ TEST(reset_forgets_attributes)
 	struct ibv_qp_init_attr init;
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	set_odd_values(&s, &want);
 	CHECK_RC(end_modify_state(&s.end, IBV_QPS_RESET));
 	query(&s.end, &got, &init);
@@ -275,7 +275,7 @@ TEST_EACH(refused_value, bad_values)
 	struct states s;
 	int mask, rc;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, arg->to - 1);
 	mask = arg->to == IBV_QPS_INIT ? end_init_attr(&s.end, &attr) :
 	       arg->to == IBV_QPS_RTR ? end_rtr_attr(&s.end, &s.peer, &attr) :
@@ -309,7 +309,7 @@ TEST_EACH(send_refused_in, early_states)
 	struct buf *buf;
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, arg->state);
 	buf = buf_new(s.end.host->pd, 4096, ALL_ACCESS);
 	sge = buf_sge(buf, 0, 100);
@@ -338,7 +338,7 @@ TEST(receive_posted_in_init)
 					IBV_SEND_SIGNALED);
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, IBV_QPS_INIT);
 	end_recv(&s.end, 11, NULL, 0);
 	end_to_rtr(&s.end, &s.peer);
@@ -359,7 +359,7 @@ TEST(receive_flushed_from_init)
 {
 	struct states s;
 
-	states_open(&s);
+	states_open(&s, IBV_QPT_RC);
 	states_reach(&s, IBV_QPS_INIT);
 	end_recv(&s.end, 11, NULL, 0);
 	end_recv(&s.end, 12, NULL, 0);
@@ -371,16 +371,6 @@ TEST(receive_flushed_from_init)
 
 /* ---- draining ---------------------------------------------------------- */
 
-static int drain(struct end *end, int notify)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = notify,
-	};
-
-	return ibv_modify_qp(end->qp, &attr,
-			     IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
-}
-
 /* The event comes when it was asked for, once, and otherwise not. */
 TEST_F(pair, sqd_idle_event)
 {
@@ -388,11 +378,11 @@ TEST_F(pair, sqd_idle_event)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		CHECK_RC(drain(a, 1));
+		CHECK_RC(end_drain(a, 1));
 		host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
 		CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
 		end_ping(a, &pair->b);
-		CHECK_RC(drain(a, 0));
+		CHECK_RC(end_drain(a, 0));
 		CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
 		end_ping(a, &pair->b);
 		CHECK_RC(end_modify_state(a, IBV_QPS_SQD));
@@ -409,7 +399,7 @@ TEST_F(pair, sqd_holds_requests)
 	struct ibv_send_wr wr;
 	int i;
 
-	CHECK_RC(drain(a, 1));
+	CHECK_RC(end_drain(a, 1));
 	host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
 	for (i = 0; i < 10; i++) {
 		wr = send_wr(IBV_WR_SEND, i, NULL, 0, IBV_SEND_SIGNALED);
@@ -444,7 +434,7 @@ TEST_F(pair, sqd_waits_for_flight)
 	int i;
 
 	end_send(a, &wr);			/* waits: no receive */
-	CHECK_RC(drain(a, 1));
+	CHECK_RC(end_drain(a, 1));
 	for (i = 0; i < 10; i++)
 		end_ping(b, a);
 	CHECK_RC(ibv_query_qp(a->qp, &attr, IBV_QP_STATE, &init));
@@ -526,7 +516,7 @@ TEST_F(pair, sqd_under_load)
 			if (deadline_over(until))
 				FAIL("no completion in round %u", round);
 		}
-		CHECK_RC(drain(a, 1));
+		CHECK_RC(end_drain(a, 1));
 		host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
 		take_done(&l);
 		end_ping(b, a);
@@ -579,7 +569,7 @@ TEST_F(pair, sqd_to_error)
 	struct end *a = &pair->a;
 	int i;
 
-	CHECK_RC(drain(a, 1));
+	CHECK_RC(end_drain(a, 1));
 	host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
 	for (i = 0; i < 10; i++) {
 		struct ibv_send_wr wr = send_wr(IBV_WR_SEND, i, NULL, 0, 0);

@@ -2,10 +2,11 @@
 /* A queue pair that is put in one state after the other, and its peer. */
 #include "states.h"
 
-void states_open(struct states *s)
+void states_open(struct states *s, enum ibv_qp_type type)
 {
 	memset(s, 0, sizeof(*s));
 	s->param = param_default();
+	s->param.type = type;
 	end_create(&s->end, host_open(0), &s->param);
 	end_create(&s->peer, host_open(1), &s->param);
 }

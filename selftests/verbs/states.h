@@ -10,7 +10,7 @@ struct states {
 	struct end end, peer;
 };
 
-void states_open(struct states *s);
+void states_open(struct states *s, enum ibv_qp_type type);
 void states_close(struct states *s);
 /* From wherever it is, through RESET. */
 void states_reach(struct states *s, enum ibv_qp_state state);

@@ -345,3 +345,54 @@ TEST(established)
 	host_expect_quiet(pair->b.host);
 	pair_teardown(pair);
 }
+
+/* ---- draining ---------------------------------------------------------- */
+
+/* What is posted while drained waits for RTS; receiving goes on. */
+TEST(drained)
+{
+	struct pair *pair = uc_new();
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, 1, NULL, 0,
+					IBV_SEND_SIGNALED);
+	struct end *a = &pair->a, *b = &pair->b;
+
+	end_ping(a, b);
+	CHECK_RC(end_drain(a, true));
+	host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
+	end_recv(b, 2, NULL, 0);
+	end_send(a, &wr);
+	end_ping(b, a);
+	wc_none(a->scq);
+	wc_none(b->rcq);
+	CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
+	wc_expect(a->scq, 1, IBV_WC_SUCCESS);
+	wc_expect(b->rcq, 2, IBV_WC_SUCCESS);
+	CHECK_RC(end_drain(a, false));
+	host_expect_quiet(a->host);
+	pair_teardown(pair);
+}
+
+/* The bit is in the last packet of a message. */
+TEST(solicited)
+{
+	struct param param = param_default();
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, 1, NULL, 0,
+					IBV_SEND_SIGNALED);
+	struct pair *pair;
+
+	param.type = IBV_QPT_UC;
+	param.channel = true;
+	pair = pair_new(&param);
+	CHECK_RC(ibv_req_notify_cq(pair->b.rcq, 1));
+	end_ping(&pair->a, &pair->b);
+	end_ping(&pair->a, &pair->b);
+	if (is_readable(pair->b.channel->fd))
+		FAIL("an unsolicited message woke a solicited-only consumer");
+	wr.send_flags |= IBV_SEND_SOLICITED;
+	end_recv(&pair->b, 2, NULL, 0);
+	end_send(&pair->a, &wr);
+	end_take_event(&pair->b, pair->b.rcq);
+	wc_expect(pair->b.rcq, 2, IBV_WC_SUCCESS);
+	wc_expect(pair->a.scq, 1, IBV_WC_SUCCESS);
+	pair_teardown(pair);
+}

@@ -44,7 +44,7 @@ static struct ibv_ah_attr to_gid(const struct host *host,
 	};
 }
 
-static struct ud *ud_setup(void)
+static struct ud *ud_new(bool channel)
 {
 	struct param param = param_default();
 	struct ud *ud = calloc(1, sizeof(*ud));
@@ -52,6 +52,7 @@ static struct ud *ud_setup(void)
 	CHECK(ud);
 	param.type = IBV_QPT_UD;
 	param.mtu = IBV_MTU_256;
+	param.channel = channel;
 	ud->pair = pair_new(&param);
 	ud->from = buf_new(ud->pair->a.host->pd, BYTES, ALL_ACCESS);
 	ud->to = buf_new(ud->pair->b.host->pd, BYTES, ALL_ACCESS);
@@ -60,6 +61,11 @@ static struct ud *ud_setup(void)
 	ud->ah = ibv_create_ah(ud->pair->a.host->pd, &ud->attr);
 	CHECK_ERRNO(ud->ah);
 	return ud;
+}
+
+static struct ud *ud_setup(void)
+{
+	return ud_new(false);
 }
 
 /* A GID of IPv6 that is not bound to the link; its index. */
@@ -468,6 +474,75 @@ TEST_F(ud, own_qkey)
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
 	wc_expect(ud->pair->b.rcq, 2, IBV_WC_SUCCESS);
+}
+
+/* A new one counts from the moment it is set: in RTS, then in SQD. */
+TEST_F(ud, qkey_changes)
+{
+	struct end *a = &ud->pair->a, *b = &ud->pair->b;
+	struct ibv_qp_attr attr = { .qkey = ud->pair->param.qkey };
+	struct ibv_sge sink = buf_sge(ud->to, 0, GRH);
+	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
+	int i;
+
+	wr.opcode = IBV_WR_SEND_WITH_IMM;
+	for (i = 0; i < 2; i++) {
+		attr.qkey++;
+		CHECK_RC(ibv_modify_qp(b->qp, &attr, IBV_QP_QKEY));
+		end_recv(b, 2, &sink, 1);
+		wr.imm_data = htonl(1);
+		end_send(a, &wr);
+		wc_expect(a->scq, 1, IBV_WC_SUCCESS);
+		wr.wr.ud.remote_qkey = attr.qkey;
+		wr.imm_data = htonl(2);
+		end_send(a, &wr);
+		wc_expect(a->scq, 1, IBV_WC_SUCCESS);
+		CHECK_EQ(wc_expect(b->rcq, 2, IBV_WC_SUCCESS).imm_data, htonl(2));
+		if (i == 0)
+			CHECK_RC(end_drain(b, false));
+	}
+}
+
+/* What is posted while drained waits for RTS. */
+TEST_F(ud, drained)
+{
+	struct end *a = &ud->pair->a, *b = &ud->pair->b;
+	struct ibv_sge sink = buf_sge(ud->to, 0, GRH);
+	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
+
+	PING();
+	CHECK_RC(end_drain(a, true));
+	host_expect_event(a->host, IBV_EVENT_SQ_DRAINED, a->qp);
+	end_recv(b, 2, &sink, 1);
+	end_send(a, &wr);
+	wc_none(a->scq);
+	wc_none(b->rcq);
+	CHECK_RC(end_modify_state(a, IBV_QPS_RTS));
+	wc_expect(a->scq, 1, IBV_WC_SUCCESS);
+	wc_expect(b->rcq, 2, IBV_WC_SUCCESS);
+	CHECK_RC(end_drain(a, false));
+	host_expect_quiet(a->host);
+}
+
+TEST(solicited)
+{
+	struct ud *ud = ud_new(true);
+	struct end *a = &ud->pair->a, *b = &ud->pair->b;
+	struct ibv_sge sink = buf_sge(ud->to, 0, GRH);
+	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
+
+	CHECK_RC(ibv_req_notify_cq(b->rcq, 1));
+	PING();
+	PING();
+	if (is_readable(b->channel->fd))
+		FAIL("an unsolicited datagram woke a solicited-only consumer");
+	wr.send_flags |= IBV_SEND_SOLICITED;
+	end_recv(b, 2, &sink, 1);
+	end_send(a, &wr);
+	end_take_event(b, b->rcq);
+	wc_expect(b->rcq, 2, IBV_WC_SUCCESS);
+	wc_expect(a->scq, 1, IBV_WC_SUCCESS);
+	ud_teardown(ud);
 }
 
 TEST_F(ud, no_such_qp)

@@ -144,6 +144,8 @@ void end_to_init(struct end *end);
 void end_to_rtr(struct end *end, const struct end *peer);
 void end_to_rts(struct end *end);
 int end_modify_state(struct end *end, enum ibv_qp_state state);
+/* To SQD; @notify: an event tells when nothing is under way any more. */
+int end_drain(struct end *end, bool notify);
 enum ibv_qp_state end_state(struct end *end);
 void end_wait_state_(struct end *end, enum ibv_qp_state state);
 #define end_wait_state(...) AT(end_wait_state_(__VA_ARGS__))
