@@ -4,7 +4,8 @@
 KASAN, lockdep and the other checkers look on, and so does kmemleak when the hosts end.
 """
 
-from runner import VmTestCase, limit
+from runner import TestCase, VmTestCase, builds, limit
+from rxe_vm import Cluster
 
 DUMMY = "ip link add {0} type dummy; ip link set {0} up; ip addr add 10.78.{1}.1/24 dev {0}; "
 
@@ -19,6 +20,47 @@ for n in 1 2; do
 	ip netns exec w$n rdma link add t$n type rxe netdev v$n
 done
 """
+
+
+# Faults that the kernel's own lkdtm provokes, and how the report of each begins.
+CRASHES = (
+    ("WARNING", "WARNING: "), ("READ_AFTER_FREE", "BUG: KASAN: slab-use-after-free"),
+    ("WRITE_AFTER_FREE", "BUG: KASAN: slab-use-after-free"), ("ARRAY_BOUNDS", "UBSAN: array-index-out-of-bounds"),
+    ("REFCOUNT_DEC_ZERO", "refcount_t: "), ("CORRUPT_LIST_ADD", "list_add corruption"))
+# The same for rxng_provoke.
+FAULTS = (
+    ("sleep", "BUG: sleeping function called from invalid context"),
+    ("inversion", "WARNING: possible circular locking dependency"))
+
+
+class Checkers(TestCase):
+    """Those of the debug kernel report what they are there for."""
+
+    limit = 1800
+
+    def found(self, cluster, word):
+        """Fail unless a report begins like that."""
+        first = [report.line for _, report in cluster.reports()]
+        self.assertTrue(any(word in line for line in first), (word, first))
+
+    def test_reports(self):
+        provoke = f"{builds.kernel_module('debug', 'debug/provoke')}/rxng_provoke.ko"
+        with Cluster("debug") as cluster:
+            host = cluster[0]
+            host.run("test -e /sys/kernel/debug/failslab/probability && test -e /proc/self/fail-nth", check=True)
+            self.assertEqual(host.run("nproc").stdout, "2\n")
+            host.run(f"insmod {provoke} what=leak && rmmod rxng_provoke", check=True)
+            host.scan_leaks()
+            self.found(cluster, "unreferenced object")
+            host.run("echo clear >/sys/kernel/debug/kmemleak", check=True)
+            # lockdep ends at the first report of any kind.
+            for fault, word in reversed(FAULTS):
+                host.run(f"insmod {provoke} what={fault} && rmmod rxng_provoke", check=True)
+                self.found(cluster, word)
+            host.run("modprobe lkdtm", check=True)
+            for crash, word in CRASHES:
+                host.run(f"echo {crash} > /sys/kernel/debug/provoke-crash/DIRECT", timeout=100)
+                self.found(cluster, word)
 
 
 class Starve(VmTestCase):

@@ -12,8 +12,8 @@ class KernelVerbs(VmTestCase):
 
     def run_module(self, *parameters):
         release = self.a.release.name
-        builds.run(f"the kernel tests for {release}", ["selftests/kernel/build.sh", release])
-        self.run_tap(self.a, ["sh", "/repo/selftests/kernel/run.sh", f"/repo/build/ktest/{release}/rxng_ktest.ko",
+        self.run_tap(self.a, ["sh", "/repo/selftests/kernel/run.sh",
+                              f"{builds.kernel_module(release, 'kernel')}/rxng_ktest.ko",
                               f"timeout_ms={20000 * self.slow}", *parameters])
 
     def test_all(self):

@@ -1,13 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# Build rxng_ktest.ko for a release, into build/ktest/RELEASE: build.sh RELEASE
+# Build the kernel module of a folder of selftests for a release, into
+# build/ktest/RELEASE/FOLDER: build-module.sh FOLDER RELEASE
 
 set -eu
 
-release=${1:?name a release, such as backports}
+folder=${1:?name a folder of selftests, such as kernel}
+release=${2:?name a release, such as backports}
 cd "$(dirname "$0")/../.."
-mkdir -p "build/ktest/$release"
-cp -au selftests/kernel/Kbuild selftests/kernel/*.[ch] "build/ktest/$release/"
-exec tools/rxe-vm chroot "$release" -- \
-	sh tools/kernel/build-module.sh "build/ktest/$release"
+out=build/ktest/$release/$folder
+mkdir -p "$out"
+cp -au "selftests/$folder/Kbuild" "selftests/$folder/"*.c "$out/"
+for header in "selftests/$folder/"*.h; do
+	[ ! -e "$header" ] || cp -au "$header" "$out/"
+done
+exec tools/rxe-vm chroot "$release" -- sh tools/kernel/build-module.sh "$out"

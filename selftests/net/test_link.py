@@ -45,6 +45,16 @@ class OneHost(VmTestCase):
             self.assertEqual(each.quit().status, 0)
 
 
+    def rping(self, address):
+        """Let a program connect to itself by the connection manager, and verify what comes."""
+        words = ["rping", "-a", address, "-C", 3, "-V"]
+        server = self.a.spawn([*words, "-s"])
+        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        client = self.a.spawn([*words, "-c", "-v"])
+        said = self.together(client, server, timeout=60 * self.slow)[0].stdout
+        self.assertEqual(said.count("ping data"), 3)
+
+
 class LinkTest(OneHost):
     """The command ``rdma link``."""
 
@@ -159,6 +169,7 @@ class NetdevTest(OneHost):
         host.wait_for(f"grep -q '^0000.*:ffff:0a4e:0101' {SYSFS}/t1/ports/1/gids/*")
         # Whatever the carrier: the other end is on this host.
         self.loop_back("t1")
+        self.rping("10.78.1.1")
         script(host, "rdma link delete t1; ip link del n0; ip link del n1 2>/dev/null || true")
         return guid
 
@@ -232,7 +243,9 @@ class PortTest(OneHost):
         for name, wanted in {
                 "phys_port_cnt": "1", "state": r"PORT_ACTIVE \(4\)", "max_mtu": r"4096 \(5\)",
                 "active_mtu": r"1024 \(3\)", "link_layer": "Ethernet", "max_msg_sz": "0x80000000",
-                "phys_state": r"LINK_UP \(5\)", "atomic_cap": r"ATOMIC_GLOB \(2\)"}.items():
+                "phys_state": r"LINK_UP \(5\)", "atomic_cap": r"ATOMIC_GLOB \(2\)",
+                # Of the port's own flags IP_BASED_GIDS alone.
+                "port_cap_flags": "0x04000000", "max_vl_num": r"1 \(1\)"}.items():
             self.assertRegex(said, rf"(?m)^\s*{name}:\s+{wanted}\s*$")
         guid = re.search(r"node_guid:\s+(\S+)", said)[1]
         self.assertNotEqual(guid, "0000:0000:0000:0000")
@@ -322,6 +335,18 @@ class PortTest(OneHost):
         watch.wait("PORT_ACTIVE")
         wait_state(self.a, "t1", "ACTIVE")
         watch.end()
+
+    def test_address(self):
+        """Another MAC: the node is still the same one, and the default GID is made of the new MAC."""
+        self.dummy("d1")
+        add(self.a, "t1", "d1")
+        guid = sysfs(self.a, "t1", "node_guid")
+        script(self.a, "ip link set d1 down; ip link set d1 address 02:00:00:aa:bb:cc; ip link set d1 up")
+        self.a.wait_for(f"grep -q '^fe80.*:0000:00ff:feaa:bbcc$' {SYSFS}/t1/ports/1/gids/0")
+        self.assertEqual(sysfs(self.a, "t1", "node_guid"), guid)
+        self.a.wait_for("ip -6 addr show dev d1 scope link | grep inet6 | grep -qv tentative")
+        self.assertEqual(len([gid for gid, _ in gids(self.a, "t1").values() if gid.startswith("fe80")]), 1)
+        self.loop_back("t1")
 
     def test_rename(self):
         self.dummy("d1")

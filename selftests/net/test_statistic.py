@@ -127,6 +127,20 @@ class StatisticTest(VmTestCase):
         self.assertRegex(self.rdma("resource", "show", "mr", "-dd", "dev", "rxe0"), r"windows 0")
         self.assertRegex(self.rdma("resource", "show", "pd", "dev", "rxe0"), "pdn")
 
+    def test_connection(self):
+        """What the connection manager of a program says of its two ends."""
+        server = self.a.spawn(["rping", "-s", "-a", self.a.ipv4])
+        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        client = self.a.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-v"])
+        client.wait_output("ping data", 30 * self.slow)
+        text = self.rdma("resource", "show", "cm_id", "-d", "link", "rxe0/1")
+        ends = [line for line in text.splitlines() if "CONNECT" in line]
+        self.assertEqual(len(ends), 2, text)
+        for end in ends:
+            self.assertRegex(end, rf"qp-type RC .*ps TCP .*comm rping .*src-addr {self.a.ipv4}:")
+        for each in client, server:
+            each.kill()
+
     def test_raw(self):
         text = self.rdma("resource", "show", "qp", "link", "rxe0/1", "lqpn", str(self.qpn), "-r", "-j")
         found = json.loads(text)

@@ -67,6 +67,12 @@ def folder(release, name):
     return path
 
 
+def kernel_module(release, name):
+    """Build the kernel module of ``selftests/NAME/Kbuild`` for a release; return its folder in the guest."""
+    run(f"the kernel module of {name} for {release}", ["selftests/lib/build-module.sh", name, release])
+    return f"/repo/build/ktest/{release}/{name}"
+
+
 def program(release, name, file):
     """Return the path in the guest of a program that ``selftests/NAME/Makefile`` makes."""
     path = folder(release, name)

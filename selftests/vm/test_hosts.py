@@ -10,9 +10,8 @@ import tempfile
 import time
 
 from runner import REPO, TestCase
-from rxe_vm import Cluster, Failed, TimedOut, kernel, release
+from rxe_vm import Cluster, Failed, TimedOut
 from rxe_vm.errors import CommandFailed
-from rxe_vm.image import Image
 
 RXE_VM = REPO / "tools" / "rxe-vm"
 BOOT = 300      # seconds that a boot may take on a machine with other work
@@ -258,30 +257,3 @@ class CommandLineTest(TestCase):
         self.assertIn("BUG: none really", done.stderr)
         self.assertNotIn(name, self.rxe_vm("list").stdout)
         self.assertEqual(processes(self.token), [])
-
-
-class DebugKernelTest(TestCase):
-    """The checkers of the debug kernel report what they are there for."""
-
-    limit = 1800
-
-    def setUp(self):
-        each = release.find("debug")
-        if not kernel.there(each, Image(each)):
-            self.skipTest("the debug kernel is not built: make debug-kernel")
-
-    def test_checkers_report(self):
-        with Cluster("debug") as cluster:
-            host = cluster[0]
-            host.run("modprobe lkdtm", check=True)
-            self.assertEqual(host.run("nproc").stdout, "2\n")
-            for crash, word in (("WARNING", "WARNING: "), ("READ_AFTER_FREE", "BUG: KASAN: slab-use-after-free"),
-                                ("WRITE_AFTER_FREE", "BUG: KASAN: slab-use-after-free"),
-                                ("ARRAY_BOUNDS", "UBSAN: array-index-out-of-bounds"),
-                                ("REFCOUNT_DEC_ZERO", "refcount_t: "),
-                                ("CORRUPT_LIST_ADD", "list_add corruption")):
-                with self.subTest(crash=crash):
-                    host.run(f"echo {crash} > /sys/kernel/debug/provoke-crash/DIRECT", timeout=100)
-                    first = [report.line for _, report in cluster.reports()]
-                    self.assertTrue(any(word in line for line in first), first)
-            host.run("test -e /sys/kernel/debug/failslab/probability && test -e /proc/self/fail-nth", check=True)
