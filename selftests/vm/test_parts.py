@@ -15,7 +15,7 @@ from unittest import mock
 
 import perftest
 from runner import REPO, TestCase, report
-from rxe_vm import UsageError, cluster, frames, paths, release
+from rxe_vm import UsageError, accel, cluster, frames, paths, release
 
 RXE_VM = REPO / "tools" / "rxe-vm"
 
@@ -159,6 +159,38 @@ class RunnerTest(TestCase):
     def test_no_such_test(self):
         self.assertEqual(self.check("-k", "nosuch")[0], 2)
         self.assertEqual(self.check("nosuch")[0], 2)
+
+
+class AccelTest(TestCase):
+    """rxe_vm.accel: KVM is used only where a probe boot showed that it works."""
+
+    def choose(self, works, folder, wish=None):
+        """Return what is chosen, and how often was probed."""
+        env = {"RXE_VM_ACCEL": wish} if wish else {}
+        real = os.stat
+
+        def stat(path, *words, **options):
+            return mock.Mock(st_rdev=1) if path == "/dev/kvm" else real(path, *words, **options)
+        with mock.patch.dict(os.environ, {"RXE_VM_CACHE": str(folder), **env}), \
+                mock.patch.object(accel.os, "access", return_value=True), \
+                mock.patch.object(accel.os, "stat", stat), \
+                mock.patch.object(accel, "qemu", return_value=sys.executable), \
+                mock.patch.object(accel.os.path, "getmtime", return_value=1), \
+                mock.patch.object(accel, "_probe", return_value=works) as probe:
+            return accel.choose(None), probe.call_count
+
+    def test_probed_once(self):
+        for works, kind in (True, "kvm"), (False, "tcg"):
+            with tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(self.choose(works, folder), (kind, 1))
+                self.assertEqual(self.choose(not works, folder), (kind, 0))
+
+    def test_wish(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for wish in "kvm", "tcg":
+                self.assertEqual(self.choose(True, folder, wish), (wish, 0))
+            with self.assertRaisesRegex(UsageError, "RXE_VM_ACCEL is 'xen': it may be kvm or tcg"):
+                self.choose(True, folder, "xen")
 
 
 class FramesTest(TestCase):
