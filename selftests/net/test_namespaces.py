@@ -157,6 +157,8 @@ class NamespaceTest(Addresses):
 
     def test_names(self):
         """A name is taken within its namespace only; who comes to one where it is taken stays out."""
+        if self.a.release.root.name == "bookworm":
+            self.skipTest("on Linux 6.1 a name is taken in all namespaces")
         self.dummies()
         script(self.a, "rdma dev set t2 netns ns1; ip netns exec ns1 rdma dev set t2 name t1")
         self.assertEqual((self.devices(), self.devices("ns1")), ({"t1"}, {"t1"}))
