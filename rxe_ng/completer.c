@@ -77,14 +77,8 @@ static void note_retry(struct rxng_qp *qp, bool rnr)
 
 static void respond(struct rxng_qp *qp, enum rxng_comp_verdict verdict)
 {
-	switch (verdict) {
-	case RXNG_COMP_RETRY:
-	case RXNG_COMP_RNR:
+	if (verdict == RXNG_COMP_RETRY || verdict == RXNG_COMP_RNR)
 		note_retry(qp, verdict == RXNG_COMP_RNR);
-		break;
-	default:
-		break;
-	}
 	rxng_requester_retire(qp);
 }
 

@@ -142,11 +142,6 @@ struct arrival {
 	const struct net_device *ndev;
 };
 
-static const struct net_device *real_dev(const struct net_device *ndev)
-{
-	return is_vlan_dev(ndev) ? vlan_dev_real_dev(ndev) : ndev;
-}
-
 static void take_addresses(const struct sk_buff *skb, struct arrival *from)
 {
 	if (from->v6) {
@@ -378,7 +373,7 @@ static int receive_unicast(struct net *net, struct sk_buff *skb,
 /* Return: 0 or more when @skb is to be dropped, which was counted. */
 static int receive(struct net *net, struct sk_buff *skb, bool v6)
 {
-	struct arrival from = { .v6 = v6, .ndev = real_dev(skb->dev) };
+	struct arrival from = { .v6 = v6, .ndev = rxng_real_dev(skb->dev) };
 	u32 qpn;
 	int stat;
 

@@ -3,6 +3,7 @@
 #ifndef RXNG_NET_H
 #define RXNG_NET_H
 
+#include <linux/if_vlan.h>
 #include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/skbuff.h>
@@ -63,6 +64,13 @@ __be16 rxng_path_sport(const struct rxng_path *path, u32 sqpn, u32 dqpn);
 void rxng_path_drop_route(struct rxng_path *path);
 struct dst_entry *rxng_path_route(struct rxng_path *path, struct sock *sk);
 
+/* The netdev that a VLAN is on, or a netdev itself. */
+static inline const struct net_device *
+rxng_real_dev(const struct net_device *ndev)
+{
+	return is_vlan_dev(ndev) ? vlan_dev_real_dev(ndev) : ndev;
+}
+
 /**
  * rxng_path_is_local - does a route end on this host?
  * @dst: a route
@@ -86,7 +94,6 @@ static inline void rxng_skb_done(struct sk_buff *skb)
 	napi_consume_skb(skb, 1);
 }
 
-struct sk_buff *rxng_skb_new(u32 size);
 struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 			       const struct dst_entry *dst, u32 len,
 			       struct sock *sk);

@@ -76,6 +76,16 @@ static void drop_page(struct rxng_span *span, unsigned long *at)
 	WRITE_ONCE(*at, 0);
 }
 
+static void drop_pages(struct rxng_span *span, unsigned int first,
+		       unsigned int num)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&span->umem->umem_mutex);
+	for (i = 0; i < num; i++)
+		drop_page(span, &span->pages[first + i]);
+}
+
 /* No access is under way to them afterwards. @end is the first byte not to go. */
 static void forget_pages(struct rxng_span *span, u64 addr, u64 end)
 {
@@ -89,8 +99,7 @@ static void forget_pages(struct rxng_span *span, u64 addr, u64 end)
 	if (!any)
 		return;
 	synchronize_rcu_expedited();
-	for (i = 0; i < num; i++)
-		drop_page(span, &span->pages[first + i]);
+	drop_pages(span, first, num);
 }
 
 /* The process' pages change; see struct mmu_interval_notifier_ops. */
@@ -122,17 +131,6 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 static const struct mmu_interval_notifier_ops notifier_ops = {
 	.invalidate = invalidate,
 };
-
-/* Nobody accesses the memory any more: there is nothing to wait for. */
-static void drop_pages(struct rxng_span *span)
-{
-	unsigned int i;
-
-	mutex_lock(&span->umem->umem_mutex);
-	for (i = 0; i < SPAN_PAGES; i++)
-		drop_page(span, &span->pages[i]);
-	mutex_unlock(&span->umem->umem_mutex);
-}
 
 /* Accesses find nothing in it before the core lets go of the pages. */
 static void free_span(struct rxng_span *span)
@@ -407,7 +405,10 @@ void rxng_odp_destroy(struct rxng_odp *odp)
 		return;
 	mutex_lock(&odp->mutex);
 	xa_for_each(&odp->spans, index, span) {
-		drop_pages(span);
+		/* Nobody accesses it any more: there is nothing to wait for. */
+		mutex_lock(&span->umem->umem_mutex);
+		drop_pages(span, 0, SPAN_PAGES);
+		mutex_unlock(&span->umem->umem_mutex);
 		free_span(span);
 		cond_resched();
 	}

@@ -16,6 +16,8 @@
 
 /* IP time to live of an address vector that does not say (RFC 1700). */
 #define DEFAULT_HOP_LIMIT 64
+/* Packets that are smaller get memory of their own. */
+#define SMALL_BYTES 1024
 
 /* The netdev of the GID: the device's own one, a VLAN of it or another upper. */
 static int take_netdev(struct rxng_path *path, const struct ib_gid_attr *sgid)
@@ -233,19 +235,12 @@ static unsigned int ip_len(const struct rxng_path *path)
 	return path->v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
 }
 
-#define SMALL_BYTES 1024
-
-/**
- * rxng_skb_new - memory for a packet
- * @size: bytes, all of them linear
- *
- * Most come from pages that this CPU cuts up. A page lives until its last piece
- * is freed, so small pieces that wait could hold many times what they count as.
- *
- * Return: empty packet, or NULL without memory.
- * Context: bottom halves off.
+/*
+ * Memory for a packet of @size linear bytes; NULL without. Most comes from pages
+ * that this CPU cuts up. A page lives until its last piece is freed, so small
+ * pieces that wait could hold many times what they count as.
  */
-struct sk_buff *rxng_skb_new(u32 size)
+static struct sk_buff *new_skb(u32 size)
 {
 	u32 whole = SKB_DATA_ALIGN(size) +
 		    SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
@@ -281,7 +276,7 @@ struct sk_buff *rxng_skb_alloc(const struct rxng_path *path,
 			    ip_len(path) + sizeof(struct udphdr);
 	struct sk_buff *skb;
 
-	skb = rxng_skb_new(head + len + dst->trailer_len);
+	skb = new_skb(head + len + dst->trailer_len);
 	if (unlikely(!skb))
 		return NULL;
 	skb_reserve(skb, head);

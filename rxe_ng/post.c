@@ -538,7 +538,7 @@ int rxng_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 	spin_lock_irqsave(&qp->recv_lock, flags);
 	err = rxng_recv_post(&qp->rq, qp->cap.max_recv_sge, wr, bad_wr);
 	spin_unlock_irqrestore(&qp->recv_lock, flags);
-	/* Whoever goes to ERROR sees the request, or it is seen here. */
+	/* Pairs with taking the wake bits: ERROR's turn sees it, or it sees ERROR. */
 	smp_mb();
 	if (READ_ONCE(qp->attr.qp_state) == IB_QPS_ERR)
 		rxng_qp_wake(qp, RXNG_WAKE_WORK);

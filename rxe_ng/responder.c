@@ -519,16 +519,20 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 		break;
 	case RXNG_RESP_READ_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
+		/* Before the answer it would say that the answer is lost. */
+		qp->owed = 0;
 		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
 		break;
 	case RXNG_RESP_ATOMIC_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
+		qp->owed = 0;
 		start_reply(qp, res, 0);
 		break;
 	case RXNG_RESP_NAK_PSN:
 		rxng_qp_count(qp, RXNG_STAT_OUT_OF_SEQ_REQUEST, 1);
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
-		rxng_resp_nak_sent(&qp->resp, qp->req.timeout, now);
+		if (!qp->owed)
+			rxng_resp_nak_sent(&qp->resp, qp->req.timeout, now);
 		break;
 	case RXNG_RESP_NAK_INVALID:
 		reject_invalid(qp, now);

@@ -31,7 +31,7 @@ enum rxng_stat {
 	/* Lost to an unreliable QP: no receive, too small a one. */
 	RXNG_STAT_OUT_OF_BUFFER,
 	RXNG_STAT_RX_TOO_LONG,
-	/* The end of a reliable connection, lost to an unreliable one. */
+	/* A request that is refused, or dropped; RC mostly ends with it. */
 	RXNG_STAT_RX_BAD_ACCESS,
 	RXNG_STAT_RX_INVALID_REQUEST,
 	/* Datagrams beyond the MTU, which are not sent (C10-93.1.1). */

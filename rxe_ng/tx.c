@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-#include <linux/if_vlan.h>
 #include <linux/skbuff.h>
 
 #include "mcast.h"
@@ -167,13 +166,11 @@ static int send_packet(struct rxng_qp *qp, const struct rxng_path *path,
  * those of a doorbell overtake those of the tasklet. A VLAN has one queue, that
  * below it may have many.
  */
-static void use_one_queue(const struct rxng_qp *qp, struct net_device *ndev)
+static void use_one_queue(const struct rxng_qp *qp,
+			  const struct net_device *ndev)
 {
-	u32 queues;
+	u32 queues = READ_ONCE(rxng_real_dev(ndev)->real_num_tx_queues);
 
-	if (is_vlan_dev(ndev))
-		ndev = vlan_dev_real_dev(ndev);
-	queues = READ_ONCE(ndev->real_num_tx_queues);
 	sk_tx_queue_set(qp->sk, qp->sk->sk_txhash % queues);
 }
 
@@ -203,7 +200,7 @@ static int send_packets(struct rxng_qp *qp, const struct rxng_path *path,
 
 /*
  * A buffer for a whole burst, in few large pieces behind @head bytes; NULL
- * without memory. It may wait for long: no piece of a page (rxng_skb_new()).
+ * without memory. It may wait for long: no piece of a page (path.c).
  */
 static struct sk_buff *alloc_burst(struct rxng_qp *qp, u32 head, u32 len)
 {

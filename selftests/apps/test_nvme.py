@@ -4,7 +4,7 @@
 import time
 
 from apps import disk, wire
-from net.links import mark_log, new_log
+from net.links import SYSFS, mark_log, new_log
 from runner import VmTestCase
 
 NQN = "nqn.2026-01.test:disk"
@@ -106,6 +106,22 @@ class Nvme(VmTestCase):
         wrote = writer.wait(60 * self.slow, check=True).stdout
         self.assertRegex("\n".join(new_log(self.b, mark)), "(?i)nvme nvme0: Successfully reconnected")
         self.assertEqual(wrote, disk.read_back(self, "/dev/nvme0n1"))
+
+    def link_goes(self, host):
+        """While the kernel's own program uses it; then the module goes at the first try."""
+        self.connect(self.a.ipv4)
+        writer = self.b.spawn("dd if=/dev/zero of=/dev/nvme0n1 bs=64k oflag=direct 2>/dev/null; true")
+        self.b.wait_for(f"[ $(cat {SYSFS}/rxe0/ports/1/hw_counters/tx_bytes) -gt 100000 ]", timeout=60 * self.slow)
+        host.run(["rdma", "link", "delete", "rxe0"], check=True, timeout=60 * self.slow)
+        host.run(f"[ ! -e {SYSFS}/rxe0 ] && rmmod rxe_ng", check=True)
+        self.b.run(["nvme", "disconnect", "-n", NQN], check=True, timeout=60 * self.slow)
+        writer.wait(60 * self.slow)
+
+    def test_link_goes(self):
+        self.link_goes(self.b)
+
+    def test_link_goes_at_the_target(self):
+        self.link_goes(self.a)
 
     def test_disconnect(self):
         """The disk goes, and can come again."""

@@ -23,7 +23,8 @@
  * @cq: CQ of its sends and receives
  * @buf: memory
  * @dma: DMA address of @buf
- * @events: times that the CQ's completion handler ran
+ * @work: what the CQ's completion handler does besides, or NULL
+ * @events: times that it ran
  * @cq_errs: IB_EVENT_CQ_ERR seen
  * @qp_events: a bit for each enum ib_event_type that the QP reported
  * @wait: woken by each handler
@@ -34,6 +35,7 @@ struct kt_side {
 	struct ib_cq *cq;
 	u8 *buf;
 	u64 dma;
+	void (*work)(struct kt_side *side);
 	atomic_t events;
 	atomic_t cq_errs;
 	unsigned long qp_events;

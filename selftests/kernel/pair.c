@@ -9,8 +9,11 @@
 static void on_completion(struct ib_cq *cq, void *context)
 {
 	struct kt_side *side = context;
+	void (*work)(struct kt_side *side) = READ_ONCE(side->work);
 
 	atomic_inc(&side->events);
+	if (work)
+		work(side);
 	wake_up(&side->wait);
 }
 

@@ -95,6 +95,55 @@ static bool moderated(struct kt *t)
 	return true;
 }
 
+#define PONGS 200
+
+static atomic_t pongs;
+
+/* Poll, post, arm: all that a consumer may do in its handler. */
+static void pong(struct kt_side *side)
+{
+	struct kt *t = side->t;
+	int i = side - t->side;
+	struct ib_wc wc;
+
+	do {
+		while (ib_poll_cq(side->cq, 1, &wc) > 0) {
+			if (wc.status) {
+				kt_fail(t, "status %d", wc.status);
+				return;
+			}
+			if (wc.opcode != IB_WC_RECV)
+				continue;
+			if (!kt_post_recv(t, i, 1, 0, 16))
+				return;
+			if (atomic_inc_return(&pongs) < PONGS &&
+			    !kt_post_send(t, i, 2, 0, 16))
+				return;
+		}
+	} while (ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP |
+				  IB_CQ_REPORT_MISSED_EVENTS) > 0);
+}
+
+/* No lock is held in it: messages go to and fro by handlers alone. */
+static bool handlers_post(struct kt *t)
+{
+	bool done;
+	int i;
+
+	atomic_set(&pongs, 0);
+	for (i = 0; i < 2; i++) {
+		if (!kt_post_recv(t, i, 1, 0, 16))
+			return false;
+		ib_req_notify_cq(t->side[i].cq, IB_CQ_NEXT_COMP);
+		WRITE_ONCE(t->side[i].work, pong);
+	}
+	done = kt_post_send(t, 0, 2, 0, 16) &&
+	       kt_wait_count(t, 0, &pongs, PONGS);
+	for (i = 0; i < 2; i++)
+		WRITE_ONCE(t->side[i].work, NULL);
+	return done;
+}
+
 static bool missed_events(struct kt *t)
 {
 	struct ib_cq *cq = t->side[1].cq;
@@ -294,6 +343,7 @@ const struct kt_case kt_cq_cases[] = {
 	{ "an error wakes who waits for solicited ones", notify_error },
 	{ "events are moderated, and none comes after the QP", moderated },
 	{ "missed events are reported", missed_events },
+	{ "handlers poll, arm and post", handlers_post },
 	{ "polling for several", poll_many },
 	{ "a full CQ is reported once", overflow, { .cqe = 7 } },
 	{ "CQs that cannot be", create_limits },

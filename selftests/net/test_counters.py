@@ -81,6 +81,13 @@ def bad_rkey(test):
     ends_as(test, one, puppet.REM_ACCESS)
 
 
+def receive_too_short(test):
+    one, other = connected(test)
+    other.do("recv", len=32)
+    one.do("post", op="send", len=64)
+    ends_as(test, one, puppet.REM_INV_REQ)
+
+
 def no_receive(test):
     one, _ = connected(test, rnr=1)
     one.do("post", op="send", len=64)
@@ -202,6 +209,7 @@ def damaged(test):
 CAUSES = {
     "bad_lkey": Cause(bad_lkey, {"local_err": 1}, {}),
     "bad_rkey": Cause(bad_rkey, {"remote_err": 1}, {"rx_bad_access": 1}),
+    "receive_too_short": Cause(receive_too_short, {"remote_err": 1}, {"local_err": 1}),
     "no_receive": Cause(no_receive, {"rx_rnr": 1, "rnr_retry_exceeded": 1}, {"tx_rnr": 2}),
     "peer_is_gone": Cause(peer_is_gone, {"retransmit": 2, "retry_exceeded": 1}, {"rx_no_qp": 3}),
     "own_address_is_gone": Cause(own_address_is_gone, {"tx_no_route": 1, "port_xmit_discards": 1}, {}),

@@ -45,16 +45,6 @@ class OneHost(VmTestCase):
             self.assertEqual(each.quit().status, 0)
 
 
-    def rping(self, address):
-        """Let a program connect to itself by the connection manager, and verify what comes."""
-        words = ["rping", "-a", address, "-C", 3, "-V"]
-        server = self.a.spawn([*words, "-s"])
-        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
-        client = self.a.spawn([*words, "-c", "-v"])
-        said = self.together(client, server, timeout=60 * self.slow)[0].stdout
-        self.assertEqual(said.count("ping data"), 3)
-
-
 class LinkTest(OneHost):
     """The command ``rdma link``."""
 
@@ -172,7 +162,7 @@ class NetdevTest(OneHost):
         # Whatever the carrier: the other end is on this host.
         self.loop_back("t1")
         if name not in WITHOUT_MAC or host.release.root.name != "bookworm":
-            self.rping("10.78.1.1")
+            links.rping(self, host, "10.78.1.1")
         script(host, "rdma link delete t1; ip link del n0; ip link del n1 2>/dev/null || true")
         return guid
 

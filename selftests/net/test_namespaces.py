@@ -89,26 +89,16 @@ class NamespaceTest(Addresses):
             # Neighbours are looked for, now and then.
             self.assertLess(least, 10, f"QP {q}")
 
-    def rping(self, address):
-        """rdma_cm from the second namespace to the first one, the data verified."""
-        words = ["rping", "-a", address, "-C", 5, "-V"]
-        server = self.a.spawn([*inside("ns1"), *words, "-s"])
-        self.a.wait_for([*inside("ns1"), "sh", "-c", "rdma resource show cm_id | grep -q LISTEN"],
-                        timeout=30 * self.slow)
-        client = self.a.spawn([*inside("ns2"), *words, "-c", "-v"])
-        said = self.together(client, server, timeout=60 * self.slow)[0].stdout
-        self.assertEqual(said.count("ping data"), 5)
-
     def test_connection_manager(self):
         self.namespaces()
         for address in "10.79.0.1", "fd7a::1":
-            self.rping(address)
+            links.rping(self, self.a, address, netns=("ns1", "ns2"))
 
     def test_connection_manager_exclusive(self):
         links.set_netns_mode(self.a, "exclusive")
         self.namespaces(exclusive=True)
         for address in "10.79.0.1", "fd7a::1":
-            self.rping(address)
+            links.rping(self, self.a, address, netns=("ns1", "ns2"))
 
     def test_netns_exclusive(self):
         """A device is seen in its own namespace only, where RDMA's mode says so."""

@@ -228,26 +228,35 @@ class BadNetwork(VmTestCase):
         self.assertGreater(found["tx_congested"], 0, "the queue refused nothing")
         self.assertEqual((found["retransmit"], found["retry_exceeded"]), (0, 0), found)
 
+    def refusing(self, then):
+        """Connect two ends without time-outs; the second one's network refuses all, until it has refused
+        something twice and a command there succeeds. Return the puppets and what waits for that."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        puppet.pair(self, one, other, timeout=0)
+        # Neighbours are known from here on.
+        puppet.exchange(self, one, other)
+        refused = f"$(cat {links.SYSFS}/rxe0/ports/1/hw_counters/tx_congested)"
+        command = self.b.spawn(
+            f"set -e; enough=$(({refused} + 2)); tc qdisc replace dev eth0 root pfifo limit 0; echo shut; "
+            f"until [ {refused} -ge $enough ] && {then}; do sleep 0.05; done; "
+            # In its place: while another one is put in, packets vanish.
+            "tc qdisc change dev eth0 root pfifo limit 1000")
+        command.wait_output("shut", 60 * self.slow)
+        return one, other, command
+
     def test_nak_that_is_refused(self):
         """What ended the connection the peer is told, though the network refuses to carry it at first."""
-        one, other = Puppet(self, self.a), Puppet(self, self.b)
-        puppet.pair(self, one, other, timeout=21)
-        script(self.b, "tc qdisc replace dev eth0 root pfifo limit 0")
+        one, _, opened = self.refusing("rdma resource show qp link rxe0/1 | grep -q 'state ERR'")
         one.do("post", op="write", len=64, rkey=1)
-        self.b.wait_for("rdma resource show qp link rxe0/1 | grep -q 'state ERR'", timeout=60 * self.slow)
-        self.wait_moved(self.b, "tx_congested", 1)
-        script(self.b, "tc qdisc del dev eth0 root")
+        opened.wait(60 * self.slow, check=True)
         self.assertEqual(one.do("poll", ms=60000).get("status"), puppet.REM_ACCESS)
 
     def test_not_ready_that_is_refused(self):
         """The sender that may not ask again hears that it may: the first RNR NAK was refused."""
-        one, other = Puppet(self, self.a), Puppet(self, self.b)
-        puppet.pair(self, one, other, timeout=21, retry=0)
-        script(self.b, "tc qdisc replace dev eth0 root pfifo limit 0")
+        one, other, opened = self.refusing("true")
         one.do("post", op="send", len=64)
-        self.wait_moved(self.b, "tx_congested", 1)
+        opened.wait(60 * self.slow, check=True)
         other.do("recv", len=64)
-        script(self.b, "tc qdisc del dev eth0 root")
         for end in one, other:
             self.assertEqual(end.do("drain", ms=60000), {"got": 1, "status": 0})
         self.assertGreater(self.moved(self.a)["rx_rnr"], 0)

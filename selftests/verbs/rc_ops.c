@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "verbs.h"
@@ -154,10 +155,14 @@ TEST_F(pair, fetch_add_many)
 
 #define ASKED 500
 
+/* Numbers that the process itself takes. */
+#define OWN 100000
+
 /* One of two threads that add by a connection of their own. */
 struct adder {
 	struct host *host, *peer;
 	struct buf *cell, *old;
+	bool done;
 };
 
 static void *keep_adding(void *data)
@@ -184,6 +189,7 @@ static void *keep_adding(void *data)
 	}
 	end_destroy(&one);
 	end_destroy(&other);
+	__atomic_store_n(&adder->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -203,31 +209,36 @@ TEST(fetch_add_shared)
 {
 	struct host *h0 = host_open(0), *h1 = host_open(1);
 	struct buf *cell = buf_new(h1->pd, 4096, ALL_ACCESS);
-	uint64_t *place = (uint64_t *)cell->mem, own = 0, end, number;
+	uint64_t *place = (uint64_t *)cell->mem, end, number;
+	uint64_t *own = calloc(OWN, sizeof(*own));
 	struct adder adder[2];
 	pthread_t thread[2];
+	int i, n, num_own = 0;
 	char *taken;
-	int i, n;
 
+	CHECK(own);
 	*place = 0;
 	for (i = 0; i < 2; i++) {
 		adder[i] = (struct adder) {
-			h0, h1, cell, buf_new(h0->pd, ASKED * 8, ALL_ACCESS),
+			h0, h1, cell, buf_new(h0->pd, ASKED * 8, ALL_ACCESS), false,
 		};
 		CHECK_RC(pthread_create(&thread[i], NULL, keep_adding,
 					&adder[i]));
 	}
-	/* The numbers that this thread was given it gives back at the end. */
-	while (__atomic_load_n(place, __ATOMIC_SEQ_CST) - own < 2 * ASKED) {
-		__atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST);
-		own++;
+	while (num_own < OWN &&
+	       !(__atomic_load_n(&adder[0].done, __ATOMIC_ACQUIRE) &&
+		 __atomic_load_n(&adder[1].done, __ATOMIC_ACQUIRE))) {
+		own[num_own++] = __atomic_fetch_add(place, 1, __ATOMIC_SEQ_CST);
+		sched_yield();
 	}
 	for (i = 0; i < 2; i++)
 		CHECK_RC(pthread_join(thread[i], NULL));
 	end = *place;
-	CHECK_EQ(end, own + 2 * ASKED);
+	CHECK_EQ(end, num_own + 2 * ASKED);
 	taken = calloc(end, 1);
 	CHECK(taken);
+	for (n = 0; n < num_own; n++)
+		take_number(taken, own[n], end);
 	for (i = 0; i < 2; i++) {
 		for (n = 0; n < ASKED; n++) {
 			memcpy(&number, adder[i].old->mem + 8 * n, 8);
@@ -236,6 +247,7 @@ TEST(fetch_add_shared)
 		buf_free(adder[i].old);
 	}
 	free(taken);
+	free(own);
 	buf_free(cell);
 	host_close(h0);
 	host_close(h1);

@@ -46,6 +46,17 @@ class Jumbo(VmTestCase):
         self.run_program(self.a, "verbs", "rc_ops", "--dev", "rxe0", "*_mtu2048", "*mtu4096")
 
 
+class OneCpu(VmTestCase):
+    """64 busy connections leave the only processor to others too: the kernel's watchdog looks on."""
+
+    hosts = 1
+    cpus = 1
+    limit = 400
+
+    def test_streams(self):
+        self.run_program(self.a, "verbs", "rc_ops", "--dev", "rxe0", "both_ways", "many_queue_pairs")
+
+
 class Charged(VmTestCase):
     """What a process makes the kernel use of memory counts in its control group."""
 

@@ -177,6 +177,8 @@ class AccelTest(TestCase):
                 mock.patch.object(accel, "qemu", return_value=sys.executable), \
                 mock.patch.object(accel.os.path, "getmtime", return_value=1), \
                 mock.patch.object(accel, "_probe", return_value=works) as probe:
+            if not wish:
+                os.environ.pop("RXE_VM_ACCEL", None)
             return accel.choose(None), probe.call_count
 
     def test_probed_once(self):

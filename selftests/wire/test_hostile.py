@@ -4,6 +4,7 @@
 The second host has no RDMA driver: whatever comes from there was made by hand.
 """
 
+import random
 import re
 import struct
 
@@ -19,6 +20,7 @@ MTU = 256
 # Of the forged peer: its first PSN, and that of ours.
 EPSN, SPSN = 1000, 500
 BAD_RESP = 7
+CM_CLASS = 7
 # What a slow machine says.
 NOISE = re.compile("interrupt took|clocksource|rcu_sched|workqueue: .* hogged CPU")
 PATTERN = bytes(range(1, 201))
@@ -112,7 +114,11 @@ class ForgedPeer(Attack):
             frames.append(self.wire.frame(roce.transport(opcode, victim.ends[q]["qpn"], EPSN, headers,
                                                          bytes(size), ack_req=True)))
         capture = Capture(self.folder, self.b)
+        self.moved()
         self.attack(frames)
+        codes = list(wanted.values())
+        self.assertEqual(self.moved("rx_invalid_request", "rx_bad_access"),
+                         (codes.count(missing), codes.count(denied)))
         answers = {}
         for packet in capture.stop(self.a):
             answers.setdefault(packet.qpn - 0x1000, []).append(packet)
@@ -391,6 +397,23 @@ class ForgedPeer(Attack):
         self.attack(frames)
         moved = self.moved()
         self.assertEqual(moved.get("tx_pkts", 0), 0, moved)
+        self.check_alive(victim)
+        self.check_silence()
+
+    def test_every_management_class(self):
+        """Well-formed datagrams for QP 1: each class and method, each message of the CM, full of noise."""
+        noise = random.Random(1)
+        kinds = [(kind, 1, method, noise.randrange(0x40)) for kind in range(256) for method in (1, 2, 3, 0x81)]
+        kinds += [(CM_CLASS, 2, 3, attribute) for attribute in range(0x10, 0x20) for _ in range(16)]
+        frames = []
+        for number, (kind, version, method, attribute) in enumerate(kinds):
+            header = struct.pack(">BBBBHHQHHI", 1, kind, version, method, 0, 0, number, attribute, 0, 0)
+            frames.append(self.wire.frame(roce.transport(
+                roce.UD_SEND_ONLY, roce.GSI_QPN, number, struct.pack(">II", roce.GSI_QKEY, roce.GSI_QPN),
+                header + noise.randbytes(256 - len(header)))))
+        victim = self.victim()
+        self.attack(frames)
+        self.assertGreater(self.moved("rx_pkts")[0], 0)
         self.check_alive(victim)
         self.check_silence()
 

@@ -37,16 +37,23 @@ static void sleep_in_atomic(void)
 	spin_unlock(&lock);
 }
 
-/* Nobody knows where they are: one is not enough, its address may linger. */
+/* Where they are nothing tells that kmemleak understands, until the module goes. */
+static unsigned long hidden[16];
+
 static void leak(void)
 {
-	void *object;
 	int i;
 
-	for (i = 0; i < 16; i++) {
-		object = kmalloc(1234, GFP_KERNEL);
-		OPTIMIZER_HIDE_VAR(object);
-	}
+	for (i = 0; i < ARRAY_SIZE(hidden); i++)
+		hidden[i] = ~(unsigned long)kmalloc(1234, GFP_KERNEL);
+}
+
+static void unleak(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(hidden) && hidden[i]; i++)
+		kfree((void *)~hidden[i]);
 }
 
 static int __init provoke_init(void)
@@ -64,6 +71,7 @@ static int __init provoke_init(void)
 
 static void __exit provoke_exit(void)
 {
+	unleak();
 }
 
 module_init(provoke_init);
