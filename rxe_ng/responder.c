@@ -349,6 +349,8 @@ static void execute_write(struct rxng_qp *qp, const struct sk_buff *skb,
 static void start_reply(struct rxng_qp *qp, const struct rxng_resource *res,
 			u32 first)
 {
+	/* Before the answer a NAK would say that the answer is lost. */
+	qp->owed = 0;
 	qp->reply = (struct rxng_reply){
 		.active = true,
 		.res = *res,
@@ -519,13 +521,10 @@ static void request(struct rxng_qp *qp, struct sk_buff *skb, u64 now)
 		break;
 	case RXNG_RESP_READ_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		/* Before the answer it would say that the answer is lost. */
-		qp->owed = 0;
 		start_reply(qp, res, (pkt->psn - res->psn) & RXNG_PSN_MASK);
 		break;
 	case RXNG_RESP_ATOMIC_AGAIN:
 		rxng_qp_count(qp, RXNG_STAT_DUP_REQUEST, 1);
-		qp->owed = 0;
 		start_reply(qp, res, 0);
 		break;
 	case RXNG_RESP_NAK_PSN:

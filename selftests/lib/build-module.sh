@@ -11,8 +11,5 @@ release=${2:?name a release, such as backports}
 cd "$(dirname "$0")/../.."
 out=build/ktest/$release/$folder
 mkdir -p "$out"
-cp -au "selftests/$folder/Kbuild" "selftests/$folder/"*.c "$out/"
-for header in "selftests/$folder/"*.h; do
-	[ ! -e "$header" ] || cp -au "$header" "$out/"
-done
+cp -au "selftests/$folder/Kbuild" "selftests/$folder/"*.[ch] "$out/"
 exec tools/rxe-vm chroot "$release" -- sh tools/kernel/build-module.sh "$out"

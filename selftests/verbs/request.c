@@ -213,3 +213,14 @@ void end_ping_(struct end *from, struct end *to)
 	wc_expect_(to->rcq, PING_ID, IBV_WC_SUCCESS);
 	wc_expect_(from->scq, PING_ID, IBV_WC_SUCCESS);
 }
+
+void end_expect_held_(struct end *from, struct end *to)
+{
+	wc_none(from->scq);
+	wc_none(to->rcq);
+	CHECK_RC(end_modify_state(from, IBV_QPS_RTS));
+	wc_expect(from->scq, 1, IBV_WC_SUCCESS);
+	wc_expect(to->rcq, 2, IBV_WC_SUCCESS);
+	CHECK_RC(end_drain(from, false));
+	host_expect_quiet(from->host);
+}

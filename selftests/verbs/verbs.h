@@ -203,6 +203,13 @@ void end_take_event_(struct end *end, struct ibv_cq *want);
 void end_ping_(struct end *from, struct end *to);
 #define end_ping(...) AT(end_ping_(__VA_ARGS__))
 
+/*
+ * Request 1 of a drained end waits, as does the other end's receive 2 for it;
+ * both complete in RTS. Drained again without asking, the end causes no event.
+ */
+void end_expect_held_(struct end *from, struct end *to);
+#define end_expect_held(...) AT(end_expect_held_(__VA_ARGS__))
+
 static inline unsigned int mtu_bytes(enum ibv_mtu mtu)
 {
 	return 128u << mtu;
