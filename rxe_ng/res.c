@@ -39,6 +39,7 @@ static void take_qp(struct rxng_qp *qp, struct rxng_raw_qp *raw)
 		.requests_queued = skb_queue_len(&qp->requests),
 		.responses_queued = skb_queue_len(&qp->responses),
 		.bytes_under_way = refcount_read(&qp->sk->sk_wmem_alloc) - 1,
+		.home_cpu = qp->home,
 	};
 	rxng_qp_unlock(qp);
 	local_bh_enable();
@@ -50,6 +51,7 @@ static const char *const qp_names[] = {
 	"under_way", "reading", "rd_used", "retry_left", "rnr_left", "srtt_ns",
 	"expected_psn", "msn", "message_bytes", "gap", "replying",
 	"requests_queued", "responses_queued", "bytes_under_way",
+	"home_cpu",
 };
 
 static_assert(ARRAY_SIZE(qp_names) * sizeof(u32) == sizeof(struct rxng_raw_qp));

@@ -337,7 +337,7 @@ void rxng_qp_write_space(struct sock *sk)
 }
 
 /* One after the other of those that the process may use itself. */
-static unsigned int choose_cpu(void)
+static unsigned int choose_home(void)
 {
 	unsigned int here = get_cpu();
 	unsigned int cpu = cpumask_any_and_distribute(current->cpus_ptr,
@@ -345,6 +345,17 @@ static unsigned int choose_cpu(void)
 
 	put_cpu();
 	return cpu < nr_cpu_ids ? cpu : here;
+}
+
+/* The next one, where there is: two turns for each QP would give all one home. */
+static unsigned int choose_away(unsigned int home)
+{
+	unsigned int cpu = cpumask_next_and(home, current->cpus_ptr,
+					    cpu_online_mask);
+
+	if (cpu >= nr_cpu_ids)
+		cpu = cpumask_first_and(current->cpus_ptr, cpu_online_mask);
+	return cpu < nr_cpu_ids ? cpu : home;
 }
 
 /**
@@ -361,8 +372,8 @@ void rxng_qp_init_task(struct rxng_qp *qp)
 	__skb_queue_head_init(&qp->responses);
 	tasklet_setup(&qp->task, task_run);
 	rxng_qp_init_fault(qp);
-	qp->home = choose_cpu();
-	qp->away = choose_cpu();
+	qp->home = choose_home();
+	qp->away = choose_away(qp->home);
 	INIT_CSD(&qp->kick, kicked, qp);
 	hrtimer_setup(&qp->timer, timer_fired, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);

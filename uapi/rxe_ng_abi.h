@@ -233,6 +233,8 @@ struct rxng_raw_qp {
 	__u32 requests_queued;
 	__u32 responses_queued;
 	__u32 bytes_under_way;
+	/* CPU that runs it when requests are posted without a wait for each. */
+	__u32 home_cpu;
 };
 
 #ifdef __KERNEL__

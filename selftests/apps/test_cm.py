@@ -2,6 +2,7 @@
 """Programs that connect by the connection manager: rdma_cm over QP 1, both port spaces."""
 
 from apps import wire
+from apps.rping import Rping, rping
 from runner import VmTestCase, limit
 
 GROUP = "239.1.2.3"
@@ -23,11 +24,9 @@ class Cm(VmTestCase):
         two = self.b.spawn(["stdbuf", "-oL", *map(str, client)])
         return self.together(two, one, timeout=timeout * self.slow)[0].stdout
 
-    def rping(self, address, *options, count=50):
-        """Ping-pong with READ and WRITE, the data validated by -V."""
-        said = self.serve(["rping", "-s", "-a", address, "-C", count, "-V", *options],
-                          ["rping", "-c", "-a", address, "-C", count, "-V", "-v", *options])
-        self.assertEqual(said.count("ping data"), count)
+    def rping(self, address, *options, **more):
+        """SEND, READ and WRITE over a connection."""
+        rping(self, self.a, self.b, address, *options, **more)
 
     def test_rping(self):
         self.rping(self.a.ipv4)
@@ -148,15 +147,15 @@ class Cm(VmTestCase):
 
     def test_dropped_while_connecting(self):
         """The carrier stays, and what is sent is lost: the CM asks again."""
-        one = self.a.spawn(["rping", "-s", "-a", self.a.ipv4, "-C", "5", "-V"])
-        self.wait_listen(one)
+        pair = Rping(self, self.a.ipv4, count=5)
+        pair.listen(self.a)
         # ARP does not go either.
         mac = self.a.run("cat /sys/class/net/eth0/address", check=True).stdout.strip()
         self.b.run(f"ip neigh replace {self.a.ipv4} lladdr {mac} dev eth0 nud permanent && "
                    "tc qdisc add dev eth0 root netem loss 100%", check=True)
         self.addCleanup(self.b.run, f"ip neigh del {self.a.ipv4} dev eth0")
-        two = self.b.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-C", "5", "-V", "-v"])
+        pair.connect(self.b)
         self.b.wait_for("rdma resource show cm_id | grep -q CONNECT && tc -s qdisc show dev eth0 | "
                         "grep -q 'dropped [1-9]'", timeout=60 * self.slow)
         self.b.run("tc qdisc del dev eth0 root", check=True)
-        self.together(two, one, timeout=60 * self.slow)
+        pair.end()

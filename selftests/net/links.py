@@ -81,17 +81,6 @@ def counters(host, device="rxe0"):
     return {name: value for name, value in found[0].items() if name not in ("ifname", "port")}
 
 
-def rping(test, host, address, netns=(None, None), count=3):
-    """Let rping connect on one host, from one namespace to another, and verify what comes."""
-    words = ["rping", "-a", address, "-C", count, "-V"]
-    server = host.spawn([*inside(netns[0]), *words, "-s"])
-    host.wait_for([*inside(netns[0]), "sh", "-c", "rdma resource show cm_id | grep -q LISTEN"],
-                  timeout=30 * host.release.slow)
-    client = host.spawn([*inside(netns[1]), *words, "-c", "-v"])
-    said = test.together(client, server, timeout=60 * host.release.slow)[0].stdout
-    test.assertEqual(said.count("ping data"), count)
-
-
 class Watch:
     """The asynchronous events of a device, as ``ibv_asyncwatch`` tells them."""
 

@@ -6,6 +6,7 @@ import re
 from runner import VmTestCase, limit
 
 import links
+from apps.rping import rping
 from interop.puppet import Puppet, exchange
 from links import SYSFS, Watch, add, gids, script, sysfs, wait_gone, wait_state
 
@@ -162,7 +163,7 @@ class NetdevTest(OneHost):
         # Whatever the carrier: the other end is on this host.
         self.loop_back("t1")
         if name not in WITHOUT_MAC or host.release.root.name != "bookworm":
-            links.rping(self, host, "10.78.1.1")
+            rping(self, host, host, "10.78.1.1", count=3)
         script(host, "rdma link delete t1; ip link del n0; ip link del n1 2>/dev/null || true")
         return guid
 

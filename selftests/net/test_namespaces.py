@@ -7,6 +7,7 @@ from perftest import gid_text
 
 import links
 from addresses import Addresses
+from apps.rping import rping
 from interop.puppet import Puppet
 from links import SYSFS, add, inside, script
 
@@ -92,13 +93,13 @@ class NamespaceTest(Addresses):
     def test_connection_manager(self):
         self.namespaces()
         for address in "10.79.0.1", "fd7a::1":
-            links.rping(self, self.a, address, netns=("ns1", "ns2"))
+            rping(self, self.a, self.a, address, count=3, netns=("ns1", "ns2"))
 
     def test_connection_manager_exclusive(self):
         links.set_netns_mode(self.a, "exclusive")
         self.namespaces(exclusive=True)
         for address in "10.79.0.1", "fd7a::1":
-            links.rping(self, self.a, address, netns=("ns1", "ns2"))
+            rping(self, self.a, self.a, address, count=3, netns=("ns1", "ns2"))
 
     def test_netns_exclusive(self):
         """A device is seen in its own namespace only, where RDMA's mode says so."""

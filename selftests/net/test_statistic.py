@@ -127,6 +127,14 @@ class StatisticTest(VmTestCase):
         self.assertRegex(self.rdma("resource", "show", "mr", "-dd", "dev", "rxe0"), r"windows 0")
         self.assertRegex(self.rdma("resource", "show", "pd", "dev", "rxe0"), "pdn")
 
+    def test_homes_of_qps(self):
+        """Those of one process are spread over the CPUs that it may use."""
+        one = Puppet(self, self.a)
+        mine = [one.open(q=q, dev="rxe0", gid=self.gid(self.a), size=4096)["qpn"] for q in range(8)]
+        shown = json.loads(self.rdma("-j", "-dd", "resource", "show", "qp", "link", "rxe0/1"))
+        homes = {qp["drv_home_cpu"] for qp in shown if qp["lqpn"] in mine}
+        self.assertEqual(homes, {0, 1})
+
     def test_connection(self):
         """What the connection manager of a program says of its two ends."""
         server = self.a.spawn(["rping", "-s", "-a", self.a.ipv4])
@@ -144,7 +152,7 @@ class StatisticTest(VmTestCase):
     def test_raw(self):
         text = self.rdma("resource", "show", "qp", "link", "rxe0/1", "lqpn", str(self.qpn), "-r", "-j")
         found = json.loads(text)
-        self.assertEqual(len(found[0]["data"]), 20 * 4)
+        self.assertEqual(len(found[0]["data"]), 21 * 4)
 
     def test_shared_receive_queue(self):
         """What the kernel of 6.1 has no operation for."""
@@ -186,7 +194,7 @@ class StatisticTest(VmTestCase):
         self.assertIn(f"lqpn {qpn} ", text)
         text = self.a.run([*inside, "rdma", "resource", "show", "qp", "link", "t1/1", "lqpn", qpn, "-r", "-j"],
                           check=True).stdout
-        self.assertEqual(len(json.loads(text)[0]["data"]), 20 * 4)
+        self.assertEqual(len(json.loads(text)[0]["data"]), 21 * 4)
         self.a.run([*inside, "rdma", "statistic", "qp", "bind", "link", "t1/1", "lqpn", qpn], check=True)
         one.do("post", op="write", len=LENGTH)
         one.do("drain")

@@ -6,6 +6,7 @@ import struct
 from runner import limit
 
 import roce
+from apps.rping import rping
 from capture import Capture, send
 from interop.puppet import Puppet
 from test_capture import Captured
@@ -147,10 +148,7 @@ class ServiceTest(Captured):
     def connection(self, address):
         """A connection of rping: MADs to QP 1 and back, then RC, then MADs again."""
         capture = Capture(self.folder, self.b)
-        server = self.a.spawn(["rping", "-s", "-a", address, "-C", "3", "-V"])
-        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
-        client = self.b.spawn(["rping", "-c", "-a", address, "-C", "3", "-V"])
-        self.together(client, server, timeout=60 * self.slow)
+        rping(self, self.a, self.b, address, count=3)
         packets = self.stop(capture)
         mads = [p for p in packets if p.qpn == roce.GSI_QPN]
         for mad in mads:
