@@ -35,6 +35,8 @@
 #define CAP_FLUSH_GLOBAL BIT_ULL(38)
 #define CAP_FLUSH_PERSISTENT BIT_ULL(39)
 #define CAP_ATOMIC_WRITE BIT_ULL(40)
+#define ODP_FLUSH BIT(6)
+#define ODP_ATOMIC_WRITE BIT(7)
 
 /* All that stands around the payload of a packet of the longest kind. */
 #define OVERHEAD (sizeof(struct ipv6hdr) + sizeof(struct udphdr) + \
@@ -83,7 +85,10 @@ static void set_odp_caps(struct ib_odp_caps *caps)
 	caps->per_transport_caps.rc_odp_caps = two_sided |
 					       IB_ODP_SUPPORT_WRITE |
 					       IB_ODP_SUPPORT_READ |
-					       IB_ODP_SUPPORT_ATOMIC;
+					       IB_ODP_SUPPORT_ATOMIC |
+					       ODP_ATOMIC_WRITE;
+	if (IB_ACCESS_SUPPORTED & RXNG_ACCESS_FLUSH_GLOBAL)
+		caps->per_transport_caps.rc_odp_caps |= ODP_FLUSH;
 	caps->per_transport_caps.uc_odp_caps = IB_ODP_SUPPORT_SEND |
 					       IB_ODP_SUPPORT_RECV |
 					       IB_ODP_SUPPORT_WRITE;
@@ -229,6 +234,7 @@ static int query_port(struct ib_device *ibdev, u32 port,
 	attr->max_mtu = IB_MTU_4096;
 	attr->active_mtu = rxng_device_mtu(dev);
 	attr->ip_gids = true;
+	attr->port_cap_flags = IB_PORT_CM_SUP;
 	attr->gid_tbl_len = RXNG_GID_TABLE_LEN;
 	attr->pkey_tbl_len = RXNG_MAX_PKEYS;
 	attr->max_msg_sz = RXNG_MAX_MSG_SIZE;

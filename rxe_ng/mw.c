@@ -184,6 +184,9 @@ static int check_window(const struct rxng_mr *mr, const struct ib_qp *ibqp,
 
 	if (mr->pd != ibqp->pd || mr->key != bind->window)
 		return -EINVAL;
+	/* Only the lower 8 bits are the consumer's (10.6.7.1). */
+	if (rxng_key_index(bind->key) != rxng_key_index(mr->key))
+		return -EINVAL;
 	/* Of no account, but programs ask for it: a window has no local key. */
 	if (bind->access & ~(WINDOW_RIGHTS | IB_ZERO_BASED |
 			     IB_ACCESS_LOCAL_WRITE))
@@ -213,8 +216,7 @@ static int rebind(struct rxng_mr *mr, const struct ib_qp *ibqp,
 		return err;
 	}
 	unbind(mr);
-	/* The upper 24 bits are the window's own (10.6.7.1). */
-	mr->key = rxng_key_index(mr->key) << 8 | (bind->key & U8_MAX);
+	mr->key = bind->key;
 	if (base) {
 		show(mr, base, bind);
 		if (mr->mw->ibmw.type == IB_MW_TYPE_2)

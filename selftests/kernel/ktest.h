@@ -53,6 +53,7 @@ struct kt_side {
  * @poll_ctx: 1 + enum ib_poll_context of CQs that the core polls
  * @unconnected: leave the QPs in RESET
  * @srq: requests of a shared receive queue of both QPs; 0 for none
+ * @apart: the first side's QP is of the other protection domain
  */
 struct kt_opts {
 	u32 cqe;
@@ -64,6 +65,7 @@ struct kt_opts {
 	int poll_ctx;
 	bool unconnected;
 	u32 srq;
+	bool apart;
 };
 
 /**

@@ -71,7 +71,8 @@ static bool create_qp(struct kt *t, struct kt_side *side)
 		.qp_type = IB_QPT_RC,
 	};
 
-	side->qp = ib_create_qp(t->pd, &attr);
+	side->qp = ib_create_qp(t->opts.apart && side == &t->side[0] ?
+					t->other_pd : t->pd, &attr);
 	if (IS_ERR(side->qp)) {
 		long err = PTR_ERR(side->qp);
 

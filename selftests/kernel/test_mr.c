@@ -323,18 +323,15 @@ static bool chained(struct kt *t)
 	return true;
 }
 
-static bool post_send_inv(struct kt *t, u64 wr_id, u32 rkey)
+static bool post_send_inv(struct kt *t, int side, u64 wr_id, u32 rkey)
 {
-	struct ib_sge sge = kt_sge(t, 0, 0, 64);
 	struct ib_send_wr wr = {
 		.wr_id = wr_id,
 		.opcode = IB_WR_SEND_WITH_INV,
 		.send_flags = IB_SEND_SIGNALED,
-		.sg_list = &sge,
-		.num_sge = 1,
 		.ex.invalidate_rkey = rkey,
 	};
-	int err = ib_post_send(t->side[0].qp, &wr, NULL);
+	int err = ib_post_send(t->side[side].qp, &wr, NULL);
 
 	KT_REQUIRE(t, !err, "post SEND with invalidate: %d", err);
 	return true;
@@ -352,7 +349,7 @@ static bool send_with_inv(struct kt *t)
 		if (!kt_map(t, mr, 1, 8192, 4096) ||
 		    !kt_reg(t, mr, 1, ACCESS_ALL) ||
 		    !kt_post_recv(t, 1, 1, 0, 64) ||
-		    !post_send_inv(t, 2, mr->rkey) ||
+		    !post_send_inv(t, 0, 2, mr->rkey) ||
 		    !kt_expect(t, 1, 1, IB_WC_SUCCESS, &wc) ||
 		    !kt_expect(t, 0, 2, IB_WC_SUCCESS, NULL))
 			return false;
@@ -372,7 +369,7 @@ static bool send_with_bad_inv(struct kt *t)
 
 	if (!mr || !kt_map(t, mr, 1, 8192, 4096) ||
 	    !kt_reg(t, mr, 1, ACCESS_ALL) || !kt_post_recv(t, 1, 1, 0, 64) ||
-	    !post_send_inv(t, 2, mr->rkey ^ 1) || !kt_poll(t, 0, &wc))
+	    !post_send_inv(t, 0, 2, mr->rkey ^ 1) || !kt_poll(t, 0, &wc))
 		return false;
 	KT_REQUIRE(t, wc.status == IB_WC_REM_ACCESS_ERR ||
 		   wc.status == IB_WC_REM_OP_ERR ||
@@ -382,6 +379,44 @@ static bool send_with_bad_inv(struct kt *t)
 		return false;
 	KT_REQUIRE(t, wc.status, "the receiver saw a success");
 	return true;
+}
+
+/* A region of the second side, which the first one's QP may not touch. */
+static struct ib_mr *region_apart(struct kt *t)
+{
+	struct ib_mr *mr = kt_alloc_mr(t, t->pd, PAGES);
+
+	return mr && kt_map(t, mr, 1, 8192, 4096) &&
+	       kt_reg(t, mr, 1, ACCESS_ALL) ? mr : NULL;
+}
+
+/* Whoever may can still take it back. */
+static bool still_there(struct kt *t, const struct ib_mr *mr)
+{
+	return kt_connect(t) && kt_inv(t, 1, mr->rkey, IB_WC_SUCCESS);
+}
+
+static bool other_pd_invalidates(struct kt *t)
+{
+	struct ib_mr *mr = region_apart(t);
+
+	return mr && kt_inv(t, 0, mr->rkey, IB_WC_LOC_QP_OP_ERR) &&
+	       still_there(t, mr);
+}
+
+static bool other_pd_is_told_to(struct kt *t)
+{
+	struct ib_mr *mr = region_apart(t);
+	struct ib_recv_wr recv = { .wr_id = 1 };
+	int err;
+
+	if (!mr)
+		return false;
+	err = ib_post_recv(t->side[0].qp, &recv, NULL);
+	KT_REQUIRE(t, !err, "post receive: %d", err);
+	return post_send_inv(t, 1, 2, mr->rkey) &&
+	       kt_expect(t, 1, 2, IB_WC_REM_ACCESS_ERR, NULL) &&
+	       still_there(t, mr);
 }
 
 static bool read_with_inv(struct kt *t)
@@ -625,6 +660,10 @@ const struct kt_case kt_mr_cases[] = {
 	{ "invalidate, register and send in one list", chained },
 	{ "SEND with invalidate", send_with_inv },
 	{ "SEND with invalidate of a wrong key", send_with_bad_inv },
+	{ "invalidating a region of another PD", other_pd_invalidates,
+	  { .apart = true } },
+	{ "SEND with invalidate to a QP of another PD", other_pd_is_told_to,
+	  { .apart = true } },
 	{ "RDMA READ with invalidate", read_with_inv },
 	{ "regions that cannot be", alloc_limits },
 	{ "as many pages as there can be", most_pages },

@@ -239,7 +239,7 @@ class PortTest(OneHost):
                 "active_mtu": r"1024 \(3\)", "link_layer": "Ethernet", "max_msg_sz": "0x80000000",
                 "phys_state": r"LINK_UP \(5\)", "atomic_cap": r"ATOMIC_GLOB \(2\)",
                 # Of the port's own flags IP_BASED_GIDS alone.
-                "port_cap_flags": "0x04000000", "max_vl_num": r"1 \(1\)"}.items():
+                "port_cap_flags": "0x04010000", "max_vl_num": r"1 \(1\)"}.items():
             self.assertRegex(said, rf"(?m)^\s*{name}:\s+{wanted}\s*$")
         guid = re.search(r"node_guid:\s+(\S+)", said)[1]
         self.assertNotEqual(guid, "0000:0000:0000:0000")

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -181,4 +182,45 @@ void host_expect_quiet_(struct host *host)
 	CHECK_ERRNO(!ibv_get_async_event(host->ctx, &event));
 	ibv_ack_async_event(&event);
 	FAIL("unexpected event \"%s\"", ibv_event_type_str(event.event_type));
+}
+
+static FILE *open_counter(const struct host *host, const char *name,
+			  const char *mode)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path),
+		 "/sys/class/infiniband/%s/ports/%d/hw_counters/%s",
+		 ibv_get_device_name(host->ctx->device), PORT, name);
+	file = fopen(path, mode);
+	if (!file)
+		FAIL("%s: %s", path, strerror(errno));
+	return file;
+}
+
+/* A counter of the port now, not as the core remembers it of a moment ago. */
+uint64_t host_counter(const struct host *host, const char *name)
+{
+	FILE *file = open_counter(host, "lifespan", "w");
+	unsigned long long value;
+
+	fputs("0", file);
+	CHECK_RC(fclose(file));
+	/* It counts its memory's age in ticks of at most 10 ms. */
+	usleep(20000);
+	file = open_counter(host, name, "r");
+	CHECK_EQ(fscanf(file, "%llu", &value), 1);
+	fclose(file);
+	return value;
+}
+
+void host_wait_counter(const struct host *host, const char *name,
+		       uint64_t above)
+{
+	uint64_t until = deadline();
+
+	while (host_counter(host, name) <= above)
+		if (deadline_over(until))
+			FAIL("%s does not count", name);
 }

@@ -52,15 +52,24 @@ static struct ibv_mw_bind_info info(struct win *w, size_t at, size_t length,
 	};
 }
 
+static void post_bind_by_key(struct win *w, struct ibv_mw_bind_info bind,
+			     uint32_t rkey)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 9, .opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { .mw = w->mw, .rkey = rkey, .bind_info = bind },
+	};
+
+	w->rkey = rkey;
+	end_send(&w->pair->b, &wr);
+}
+
 /* Post a binding; the completion is the caller's. */
 static void post_bind(struct win *w, struct ibv_mw_bind_info bind)
 {
 	struct ibv_mw_bind one = {
 		.wr_id = 9, .send_flags = IBV_SEND_SIGNALED, .bind_info = bind,
-	};
-	struct ibv_send_wr wr = {
-		.wr_id = 9, .opcode = IBV_WR_BIND_MW,
-		.send_flags = IBV_SEND_SIGNALED,
 	};
 
 	if (w->mw->type == IBV_MW_TYPE_1) {
@@ -68,11 +77,7 @@ static void post_bind(struct win *w, struct ibv_mw_bind_info bind)
 		w->rkey = w->mw->rkey;
 		return;
 	}
-	w->rkey = ibv_inc_rkey(w->mw->rkey);
-	wr.bind_mw.mw = w->mw;
-	wr.bind_mw.rkey = w->rkey;
-	wr.bind_mw.bind_info = bind;
-	end_send(&w->pair->b, &wr);
+	post_bind_by_key(w, bind, ibv_inc_rkey(w->mw->rkey));
 	w->mw->rkey = w->rkey;
 }
 
@@ -453,6 +458,37 @@ TEST_EACH(bad_bind, bad_binds)
 		BIND(0, 8, IBV_ACCESS_REMOTE_READ);
 		ALLOWED(READ, buf_addr(w->base, 0), 8);
 	}
+	close_window(w);
+}
+
+/* 10.6.7.1: the lower 8 bits of a type 2 window's key are the consumer's. */
+TEST(key_of_choice)
+{
+	struct win *w = open_window(IBV_MW_TYPE_2, BASE_ACCESS);
+	uint32_t before = w->mw->rkey;
+
+	post_bind_by_key(w, info(w, 0, 64, IBV_ACCESS_REMOTE_READ),
+			 before ^ 0xa5);
+	wc_expect(w->pair->b.scq, 9, IBV_WC_SUCCESS);
+	ALLOWED(READ, buf_addr(w->base, 0), 64);
+	REFUSED(READ, buf_addr(w->base, 0), 64, before);
+	close_window(w);
+}
+
+/* The other bits are not. */
+TEST(key_of_another)
+{
+	struct win *w = open_window(IBV_MW_TYPE_2, BASE_ACCESS);
+	uint32_t before = w->mw->rkey;
+
+	post_bind_by_key(w, info(w, 0, 64, IBV_ACCESS_REMOTE_READ),
+			 before ^ 0x100);
+	wc_expect(w->pair->b.scq, 9, IBV_WC_MW_BIND_ERR);
+	end_wait_state(&w->pair->b, IBV_QPS_ERR);
+	pair_reconnect(w->pair);
+	REFUSED(READ, buf_addr(w->base, 0), 1, before);
+	BIND(0, 8, IBV_ACCESS_REMOTE_READ);
+	ALLOWED(READ, buf_addr(w->base, 0), 8);
 	close_window(w);
 }
 

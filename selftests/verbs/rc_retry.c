@@ -74,6 +74,43 @@ TEST(rnr_retry_forever)
 	pair_teardown(pair);
 }
 
+static const struct {
+	const char *name;
+	uint8_t retry;
+} no_receive[] = {
+	{ "no_retry", 0 },
+	{ "waiting", 7 },
+};
+
+/* No receive is there for its end: the region may go nevertheless, at once. */
+TEST_EACH(write_imm_region_goes, no_receive)
+{
+	struct pair *pair = rnr_pair(arg->retry, 1);
+	struct buf *from = buf_new(pair->a.host->pd, 5000, ALL_ACCESS);
+	struct buf *to = buf_new(pair->b.host->pd, 5000, ALL_ACCESS);
+	struct ibv_sge sge = buf_sge(from, 0, 5000);
+	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, 1, &sge, 1,
+					IBV_SEND_SIGNALED);
+	uint64_t before = host_counter(pair->a.host, "rx_rnr");
+
+	wr_remote(&wr, buf_addr(to, 0), to->mr->rkey);
+	end_send(&pair->a, &wr);
+	host_wait_counter(pair->a.host, "rx_rnr", before);
+	CHECK_RC(ibv_dereg_mr(to->mr));
+	to->mr = NULL;
+	if (arg->retry == 7) {
+		end_recv(&pair->b, 2, NULL, 0);
+		wc_expect(pair->a.scq, 1, IBV_WC_REM_ACCESS_ERR);
+	} else {
+		wc_expect(pair->a.scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	}
+	pair_reconnect(pair);
+	end_ping(&pair->a, &pair->b);
+	buf_free(from);
+	buf_free(to);
+	pair_teardown(pair);
+}
+
 /* What is behind a request that waits goes out after it, and once. */
 TEST(rnr_keeps_order)
 {

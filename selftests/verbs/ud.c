@@ -138,37 +138,6 @@ static void ping(struct ud *ud)
 
 #define PING() AT(ping(ud))
 
-/* A counter of the first end's port, or of the second's. */
-static uint64_t counter(const struct host *host, const char *name)
-{
-	unsigned long long value;
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path),
-		 "/sys/class/infiniband/%s/ports/1/hw_counters/%s",
-		 ibv_get_device_name(host->ctx->device), name);
-	/* The core keeps what it read for a while. */
-	file = fopen(path, "r");
-	if (!file)
-		FAIL("%s: %s", path, strerror(errno));
-	CHECK(fscanf(file, "%llu", &value) == 1);
-	fclose(file);
-	return value;
-}
-
-static void wait_counter(const struct host *host, const char *name,
-			 uint64_t above)
-{
-	uint64_t until = deadline();
-
-	while (counter(host, name) <= above) {
-		if (deadline_over(until))
-			FAIL("%s does not count", name);
-		sched_yield();
-	}
-}
-
 /* ---- payload, route header, completion --------------------------------- */
 
 struct length {
@@ -415,12 +384,12 @@ TEST_F(ud, longer_than_the_mtu)
 
 TEST_F(ud, no_receive)
 {
-	uint64_t before = counter(ud->pair->b.host, "out_of_buffer");
+	uint64_t before = host_counter(ud->pair->b.host, "out_of_buffer");
 	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
 
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
-	wait_counter(ud->pair->b.host, "out_of_buffer", before);
+	host_wait_counter(ud->pair->b.host, "out_of_buffer", before);
 	PING();
 	wc_none(ud->pair->b.rcq);
 }
@@ -428,7 +397,7 @@ TEST_F(ud, no_receive)
 /* The route header counts; the receive stays for the next one. */
 TEST_F(ud, receive_too_short)
 {
-	uint64_t before = counter(ud->pair->b.host, "rx_too_long");
+	uint64_t before = host_counter(ud->pair->b.host, "rx_too_long");
 	struct ibv_sge source = buf_sge(ud->from, 0, 8);
 	struct ibv_sge sink = buf_sge(ud->to, 0, GRH + 7);
 	struct ibv_send_wr wr = datagram(ud, 1, &source, 1);
@@ -436,7 +405,7 @@ TEST_F(ud, receive_too_short)
 	end_recv(&ud->pair->b, 2, &sink, 1);
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
-	wait_counter(ud->pair->b.host, "rx_too_long", before);
+	host_wait_counter(ud->pair->b.host, "rx_too_long", before);
 	buf_check(ud->to);
 	source.length = 7;
 	end_send(&ud->pair->a, &wr);
@@ -447,7 +416,7 @@ TEST_F(ud, receive_too_short)
 
 TEST_F(ud, wrong_qkey)
 {
-	uint64_t before = counter(ud->pair->b.host, "rx_bad_qkey");
+	uint64_t before = host_counter(ud->pair->b.host, "rx_bad_qkey");
 	struct ibv_sge sink = buf_sge(ud->to, 0, GRH);
 	struct ibv_send_wr wr = datagram(ud, 1, NULL, 0);
 	struct ibv_port_attr port;
@@ -456,7 +425,7 @@ TEST_F(ud, wrong_qkey)
 	end_recv(&ud->pair->b, 2, &sink, 1);
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
-	wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
+	host_wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
 	CHECK_RC(ibv_query_port(ud->pair->b.host->ctx, PORT, &port));
 	CHECK(port.qkey_viol_cntr > before);
 	wc_none(ud->pair->b.rcq);
@@ -552,19 +521,29 @@ TEST_F(ud, no_such_qp)
 /* QP 1 is not for everybody: its Q_Key keeps them out. */
 TEST_F(ud, not_to_the_gsi)
 {
-	uint64_t before = counter(ud->pair->b.host, "rx_bad_qkey");
+	uint64_t before = host_counter(ud->pair->b.host, "rx_bad_qkey");
 	struct ibv_sge source = buf_sge(ud->from, 0, 256);
 	struct ibv_send_wr wr = datagram(ud, 1, &source, 1);
 
 	wr.wr.ud.remote_qpn = 1;
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
-	wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
+	host_wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
 	wr.wr.ud.remote_qkey = 0x80010000;
-	before = counter(ud->pair->b.host, "rx_bad_qkey");
+	before = host_counter(ud->pair->b.host, "rx_bad_qkey");
 	end_send(&ud->pair->a, &wr);
 	wc_expect(ud->pair->a.scq, 1, IBV_WC_SUCCESS);
-	wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
+	host_wait_counter(ud->pair->b.host, "rx_bad_qkey", before);
+}
+
+/* 10.2.5: those with the upper bit set are not for everybody, as QP 1's. */
+TEST_F(ud, privileged_qkey)
+{
+	struct ibv_qp_attr attr = { .qkey = 0x80010000 };
+
+	if (setresuid(65534, 65534, 65534))
+		SKIP("cannot become another user");
+	CHECK_EQ(ibv_modify_qp(ud->pair->a.qp, &attr, IBV_QP_QKEY), EPERM);
 }
 
 /* ---- send errors, address handles -------------------------------------- */

@@ -44,6 +44,9 @@ void host_event(struct host *host, struct ibv_async_event *event);
 void host_expect_event_(struct host *host, enum ibv_event_type type,
 			const void *element);
 void host_expect_quiet_(struct host *host);
+uint64_t host_counter(const struct host *host, const char *name);
+void host_wait_counter(const struct host *host, const char *name,
+		       uint64_t above);
 #define host_expect_event(...) AT(host_expect_event_(__VA_ARGS__))
 #define host_expect_quiet(...) AT(host_expect_quiet_(__VA_ARGS__))
 
