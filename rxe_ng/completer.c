@@ -131,15 +131,18 @@ void rxng_completer_run(struct rxng_qp *qp, u64 now, int *budget)
  * @qp: QP that the caller owns
  * @now: time in nanoseconds
  *
- * Packets that have not left this host yet cannot have been answered.
+ * Packets that have not left this host yet cannot have been answered; nor was
+ * the peer asked for an answer while the QP stood still.
  */
 void rxng_completer_timer(struct rxng_qp *qp, u64 now)
 {
 	enum rxng_comp_verdict verdict;
+	bool local;
 
 	if (qp->attr.qp_state == IB_QPS_ERR)
 		return;
-	verdict = rxng_req_timeout(&qp->req, now, !rxng_tx_requests_left(qp));
+	local = qp->fault.asked || !rxng_tx_requests_left(qp);
+	verdict = rxng_req_timeout(&qp->req, now, local);
 	if (verdict != RXNG_COMP_DROP)
 		respond(qp, verdict);
 }

@@ -13,26 +13,33 @@
 static struct workqueue_struct *pagers;
 static struct workqueue_struct *writers;
 
-static int run_errand(struct rxng_dev *dev, const struct rxng_fault *fault)
+static void end_errand(struct rxng_qp *qp, int err)
 {
-	if (fault->errand == RXNG_WRITE_BACK)
-		return rxng_mr_write_back(dev, fault->key, fault->iova,
-					  fault->len);
-	return rxng_mr_page_in(dev, fault->key, fault->iova, fault->len,
-			       fault->errand == RXNG_PAGE_IN_TO_WRITE ?
-				       RXNG_ODP_WRITE_FAULT :
-				       RXNG_ODP_READ_FAULT);
+	qp->fault.err = err;
+	/* Pairs with rxng_qp_stands_still(). */
+	smp_store_release(&qp->fault.pending, false);
+	rxng_qp_wake(qp, RXNG_WAKE_WORK);
 }
 
-static void work(struct work_struct *work)
+static void page_in_work(struct work_struct *work)
 {
-	struct rxng_fault *fault = container_of(work, struct rxng_fault, work);
-	struct rxng_qp *qp = container_of(fault, struct rxng_qp, fault);
+	struct rxng_qp *qp = container_of(work, struct rxng_qp, fault.pager);
+	const struct rxng_fault *fault = &qp->fault;
 
-	fault->err = run_errand(rxng_qp_dev(qp), fault);
-	/* Pairs with rxng_qp_stands_still(). */
-	smp_store_release(&fault->pending, false);
-	rxng_qp_wake(qp, RXNG_WAKE_WORK);
+	end_errand(qp, rxng_mr_page_in(rxng_qp_dev(qp), fault->key, fault->iova,
+				       fault->len,
+				       fault->errand == RXNG_PAGE_IN_TO_WRITE ?
+					       RXNG_ODP_WRITE_FAULT :
+					       RXNG_ODP_READ_FAULT));
+}
+
+static void write_back_work(struct work_struct *work)
+{
+	struct rxng_qp *qp = container_of(work, struct rxng_qp, fault.writer);
+	const struct rxng_fault *fault = &qp->fault;
+
+	end_errand(qp, rxng_mr_write_back(rxng_qp_dev(qp), fault->key,
+					  fault->iova, fault->len));
 }
 
 /*
@@ -153,12 +160,16 @@ void rxng_qp_start_errand(struct rxng_qp *qp, bool whole)
 {
 	struct rxng_fault *fault = &qp->fault;
 
-	if (fault->missed)
-		queue_work(fault->errand == RXNG_WRITE_BACK ? writers : pagers,
-			   &fault->work);
-	else if (whole)
-		fault->asked = false;
+	if (!fault->missed) {
+		if (whole)
+			fault->asked = false;
+		return;
+	}
 	fault->missed = false;
+	if (fault->errand == RXNG_WRITE_BACK)
+		queue_work(writers, &fault->writer);
+	else
+		queue_work(pagers, &fault->pager);
 }
 
 /**
@@ -167,7 +178,20 @@ void rxng_qp_start_errand(struct rxng_qp *qp, bool whole)
  */
 void rxng_qp_init_fault(struct rxng_qp *qp)
 {
-	INIT_WORK(&qp->fault.work, work);
+	INIT_WORK(&qp->fault.pager, page_in_work);
+	INIT_WORK(&qp->fault.writer, write_back_work);
+}
+
+/**
+ * rxng_qp_stop_fault - wait for its errands
+ * @qp: QP whose turns start no errand any more
+ *
+ * Context: process, may sleep.
+ */
+void rxng_qp_stop_fault(struct rxng_qp *qp)
+{
+	cancel_work_sync(&qp->fault.pager);
+	cancel_work_sync(&qp->fault.writer);
 }
 
 /**

@@ -106,7 +106,9 @@ enum rxng_errand {
 /**
  * struct rxng_fault - pages that a QP misses, or that are to be written back;
  *	see fault.c
- * @work: does it
+ * @pager: brings pages in
+ * @writer: writes them back; one work for both could run on their two
+ *	workqueues at once, and cancelling it would wait for one run only
  * @missed: found missing in this turn; the work is queued when the turn ends,
  *	since its end before that would look as if nothing was missing
  * @asked: the same access is to come again and be told of @err; until a whole
@@ -119,7 +121,8 @@ enum rxng_errand {
  * @err: why the last ones could not be had, else 0
  */
 struct rxng_fault {
-	struct work_struct work;
+	struct work_struct pager;
+	struct work_struct writer;
 	bool missed;
 	bool asked;
 	bool pending;
@@ -364,6 +367,7 @@ int rxng_qp_page_in_cell(struct rxng_qp *qp, u32 key, u64 iova);
 int rxng_qp_write_back(struct rxng_qp *qp, const struct rxng_pkt *pkt);
 void rxng_qp_start_errand(struct rxng_qp *qp, bool whole);
 void rxng_qp_init_fault(struct rxng_qp *qp);
+void rxng_qp_stop_fault(struct rxng_qp *qp);
 int rxng_fault_init(void);
 void rxng_fault_exit(void);
 

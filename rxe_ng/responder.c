@@ -675,13 +675,20 @@ static void take_asked_again(struct rxng_qp *qp, u64 now)
 		qp->reply.active = false;
 }
 
+static void acknowledge(struct rxng_qp *qp, u64 now)
+{
+	if (qp->ack_pending && !qp->reply.active)
+		send_ack(qp, now);
+}
+
 /**
  * rxng_responder_run - take up the requests in the inbox
  * @qp: QP that the caller owns
  * @now: time in nanoseconds
  * @budget: bursts that this turn may still handle
  *
- * One acknowledgement is sent for all of them. A gap that lasts is told again.
+ * One acknowledgement is sent for all of them, also when the QP is to stand
+ * still: the next turns may end so too. A gap that lasts is told again.
  */
 void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 {
@@ -706,6 +713,7 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 			/* What was cut off it belongs to it again. */
 			*rxng_skb_pkt(skb) = asked;
 			rxng_qp_requeue(qp, &qp->requests, skb);
+			acknowledge(qp, now);
 			return;
 		}
 		rxng_skb_done(skb);
@@ -714,6 +722,5 @@ void rxng_responder_run(struct rxng_qp *qp, u64 now, int *budget)
 		return;
 	if (rxng_resp_timeout(&qp->resp, now))
 		send_nak(qp, RXNG_AETH_NAK | RXNG_NAK_PSN, qp->resp.epsn, now);
-	if (qp->ack_pending && !qp->reply.active)
-		send_ack(qp, now);
+	acknowledge(qp, now);
 }

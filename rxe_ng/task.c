@@ -389,7 +389,7 @@ void rxng_qp_init_task(struct rxng_qp *qp)
 void rxng_qp_stop_task(struct rxng_qp *qp)
 {
 	/* It may wake the tasklet, which starts nothing in RESET. */
-	cancel_work_sync(&qp->fault.work);
+	rxng_qp_stop_fault(qp);
 	hrtimer_cancel(&qp->timer);
 	while (test_bit_acquire(0, &qp->kicked))
 		cpu_relax();

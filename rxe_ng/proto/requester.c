@@ -142,9 +142,15 @@ static void skip_done(struct rxng_req *r)
 	}
 }
 
+/*
+ * Those that are done ahead of an acknowledgement are gone through when it comes,
+ * and when packets are sent again: so they are bounded.
+ */
 static enum rxng_req_verdict local_verdict(const struct rxng_req *r,
 					   const struct rxng_swqe *wqe)
 {
+	if (r->cur - r->una_idx >= RXNG_MAX_AHEAD)
+		return RXNG_REQ_WAIT;
 	if (wqe->flags & RXNG_SWQE_BARRIER && r->una_idx != r->cur)
 		return RXNG_REQ_WAIT;
 	if (wqe->flags & RXNG_SWQE_FENCE && r->rd_used)

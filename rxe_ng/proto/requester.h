@@ -27,6 +27,8 @@
 #define RXNG_WINDOW_START 32
 /* The smallest window, and what is left of it when time alone told a loss. */
 #define RXNG_WINDOW_MIN 2
+/* Requests past the oldest one not acknowledged, before a local one waits. */
+#define RXNG_MAX_AHEAD 1024
 /* Packets after which an acknowledgement is asked for in a long message. */
 #define RXNG_ACK_EVERY 64
 /* Furthest that PSNs under way may span (9.7.3.1). */

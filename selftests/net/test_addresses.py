@@ -22,6 +22,8 @@ class GidTest(Addresses):
                          f"ip link add link eth0 name eth0.10 type vlan id 10; ip link set eth0.10 up; "
                          f"ip addr add 10.77.10.{host.number}/24 dev eth0.10; "
                          f"ip addr add fd79::{host.number}/64 dev eth0.10 nodad")
+            # The link-local addresses come late, with the carrier.
+            host.wait_for(f"[ $(grep -l ^fe80 {SYSFS}/rxe0/ports/1/gids/* | wc -l) = 2 ]")
             host.wait_for("! ip -6 addr show tentative | grep -q inet6")
             for gid in gid_text(f"10.77.1.{host.number}"), gid_text(f"10.77.10.{host.number}"), \
                     f"fd79:0000:0000:0000:0000:0000:0000:000{host.number}":
@@ -75,7 +77,7 @@ class GidTest(Addresses):
         ends = []
         for host, index in zip((self.a, self.b), indices):
             one = Puppet(self, host)
-            one.open(dev="rxe0", gid=index, timeout=10, retry=3)
+            one.open(dev="rxe0", gid=index, timeout=14, retry=3)
             ends.append(one)
         ends[0].connect(ends[1].ends[0])
         ends[1].connect(ends[0].ends[0])

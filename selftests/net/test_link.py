@@ -409,9 +409,11 @@ class EndTest(OneHost):
             f"{SYSFS}/t1/ports/1/gids/* {SYSFS}/t1/ports/1/gid_attrs/ndevs/* "
             ">/dev/null 2>&1; n=$((n + 1)); done")
         asker = self.a.spawn("trap 'echo asked $n; exit' TERM; n=0; while :; do "
-                             "ibv_devinfo -v -d t1 2>/dev/null | grep -q active_mtu && n=$((n + 1)); done")
-        rounds = 10
-        script(self.a, f"for i in $(seq {rounds}); do ip netns add ns1; "
+                             "ibv_devinfo -v -d t1 2>/dev/null | grep -q active_mtu && n=$((n + 1)) && "
+                             "touch /tmp/asked; done")
+        # Ten times, and until the slower one of them has once come at the right moment.
+        script(self.a, "rm -f /tmp/asked; i=0; until [ $i -ge 10 ] && [ -e /tmp/asked ]; do i=$((i + 1)); "
+                       "ip netns add ns1; "
                        "ip -n ns1 link add n1 type dummy; ip -n ns1 link set n1 up; "
                        "ip -n ns1 addr add 10.79.0.1/24 dev n1; "
                        "ip netns exec ns1 rdma link add t1 type rxe netdev n1; "

@@ -363,7 +363,7 @@ class BadNetwork(VmTestCase):
     def test_neighbour_moves(self):
         """The peer gets another MAC address in mid-stream, and says so as a NIC would."""
         one, other = Puppet(self, self.a), Puppet(self, self.b)
-        puppet.pair(self, one, other, size=1 << 20)
+        puppet.pair(self, one, other, size=1 << 20, timeout=16)
         one.do("pump", op="write", len=32768)
         mac = "52:54:00:99:00:02"
         script(self.b, f"ip link set eth0 address {mac}")

@@ -214,6 +214,8 @@ if [ -n "$change" ]; then
 	repair_eth0
 fi
 await carrier || fail "eth0 has no carrier"
+# The other host's address may have been another one.
+ip neigh flush dev eth0
 if [ -d /sys/module/nf_tables ] && [ -n "$(nft list ruleset)" ]; then
 	echo "removed: nftables' rules"
 	nft flush ruleset

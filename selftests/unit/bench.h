@@ -20,7 +20,7 @@
 
 #define BENCH_MTU 256u
 #define BENCH_PSN 0x100u
-#define BENCH_RING 64
+#define BENCH_RING 2048
 #define US 1000ull
 #define MS 1000000ull
 /* 16.8 ms */

@@ -593,6 +593,30 @@ REQUEST(rxng_req_next__local_operation_is_not_repeated)
 	SUCCEEDED(3);
 }
 
+/* What an acknowledgement has to go through is bounded. */
+REQUEST(rxng_req_next__local_operations_ahead)
+{
+	u32 i;
+
+	POST(SEND, 1, 0);
+	for (i = 0; i < RXNG_MAX_AHEAD; i++)
+		POST(LOCAL, 0, 0);
+	SENDS(SEND, 0x100, 1);
+	for (i = 1; i < RXNG_MAX_AHEAD; i++) {
+		CHECK_EQ(next(bench), RXNG_REQ_LOCAL);
+		rxng_req_local_done(&bench->r);
+	}
+	WAITS();
+	GIVES(nak(bench, 0x100, RXNG_NAK_PSN), RETRY);
+	SENDS(SEND, 0x100, 1);
+	WAITS();
+	GIVES(ack(bench, 0x100), PROGRESS);
+	SUCCEEDED(RXNG_MAX_AHEAD);
+	CHECK_EQ(next(bench), RXNG_REQ_LOCAL);
+	rxng_req_local_done(&bench->r);
+	SUCCEEDED(1);
+}
+
 REQUEST(rxng_req_next__barrier_waits_for_a_read)
 {
 	POST(READ, 1, 0);

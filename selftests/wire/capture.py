@@ -66,10 +66,10 @@ class Capture:
             time.sleep(0.1)
 
     def stop(self, peer):
-        """Wait until everything up to now is in the file, and end; return the packets."""
-        self.host.run(["python3", "-S", "-c",
-                       "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
-                       f".sendto(b'end of capture', ('{peer.ipv4}', {MARK_PORT}))"], check=True)
+        """Wait until all that the host, and its peer, sent up to now is in the file, and end; return the packets."""
+        peer.run(["python3", "-S", "-c",
+                  "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
+                  f".sendto(b'end of capture', ('{self.host.ipv4}', {MARK_PORT}))"], check=True)
         self.host.wait_for(f"grep -q 'end of capture' {self.live}", timeout=60 * self.host.release.slow)
         self.command.kill(2)
         said = self.command.wait(60 * self.host.release.slow).stdout

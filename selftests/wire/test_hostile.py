@@ -17,6 +17,7 @@ from interop.puppet import Puppet
 from net.links import counters, mark_log, new_log
 
 MTU = 256
+PAGE = 4096
 # Of the forged peer: its first PSN, and that of ours.
 EPSN, SPSN = 1000, 500
 BAD_RESP = 7
@@ -94,6 +95,17 @@ class ForgedPeer(Attack):
         self.assertEqual(victim.do("peek", q=q, off=64, len=len(PATTERN))["hex"], PATTERN.hex())
         self.assertEqual([(p.opcode, p.syndrome >> 5, p.psn) for p in answers], [(roce.ACK, 0, psn)])
         self.assertEqual(victim.state(q), "RTS")
+
+    def test_acknowledged_while_pages_come(self):
+        """Each page that is written is missing: the peer hears of what is done, not of all at the end only."""
+        pages = 64
+        victim = self.victim(on_demand=1, size=(pages + 1) * PAGE)
+        capture = Capture(self.folder, self.b)
+        self.attack([self.wire.frame(self.write(victim, psn=EPSN + i, offset=i * PAGE)) for i in range(pages)])
+        capture.wait(lambda p: p.opcode == roce.ACK and p.psn == EPSN + pages - 1)
+        answers = [p for p in capture.stop(self.a) if p.qpn == 0x1000]
+        self.assertEqual({(p.opcode, p.syndrome >> 5) for p in answers}, {(roce.ACK, 0)})
+        self.assertGreater(len(answers), pages // 2)
 
     def test_every_known_opcode(self):
         """A QP for each; no receive is posted and no key is right."""
