@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Completion queues. Their handlers run from rxng_cq_deliver(), with no lock
- * held. That a handler never runs after rxng_destroy_cq() is the queue pairs'
+ * held that they could need. That a handler never runs after rxng_destroy_cq() is the queue pairs'
  * doing: the core refuses to destroy a CQ that a QP feeds, and a QP's destroy
  * waits for its tasklet, for system calls on it and, by rxng_cq_settle(), for
  * the CQ's timer, which is where rxng_cq_deliver() is called.
@@ -225,6 +225,23 @@ u32 rxng_cq_backlog(struct rxng_cq *cq)
 	return num;
 }
 
+/*
+ * A kernel consumer's runs once at a time (core_locking.rst), whichever QPs on
+ * whichever CPUs feed the CQ; that of uverbs has a lock of its own.
+ */
+static void call_handler(struct rxng_cq *cq)
+{
+	struct ib_cq *ibcq = &cq->ibcq;
+
+	if (is_user(cq)) {
+		ibcq->comp_handler(ibcq, ibcq->cq_context);
+		return;
+	}
+	spin_lock_bh(&cq->handling);
+	ibcq->comp_handler(ibcq, ibcq->cq_context);
+	spin_unlock_bh(&cq->handling);
+}
+
 /**
  * rxng_cq_deliver - report to the consumer what there is to report
  * @cq: CQ
@@ -244,7 +261,7 @@ void rxng_cq_deliver(struct rxng_cq *cq)
 	pending = xchg(&cq->pending, 0);
 
 	if (pending & BIT(RXNG_CQ_PENDING_COMP) && ibcq->comp_handler)
-		ibcq->comp_handler(ibcq, ibcq->cq_context);
+		call_handler(cq);
 
 	if (pending & BIT(RXNG_CQ_PENDING_ERR) && ibcq->event_handler) {
 		struct ib_event event = {
@@ -332,6 +349,7 @@ int rxng_create_cq(struct ib_cq *ibcq, const struct ib_cq_init_attr *attr,
 		return -ENOMEM;
 
 	spin_lock_init(&cq->lock);
+	spin_lock_init(&cq->handling);
 	mutex_init(&cq->resizing);
 	hrtimer_setup(&cq->timer, timer_fired, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);

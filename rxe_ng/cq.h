@@ -31,6 +31,8 @@
  * @timer: reports them when no more come
  * @overflowed: a completion found no room; nothing is added any more
  * @pending: RXNG_CQ_PENDING_* that rxng_cq_deliver() has yet to report
+ * @handling: held while a kernel consumer's completion handler runs, which may
+ *	post, poll and arm; nothing that it may call takes it
  */
 struct rxng_cq {
 	struct ib_cq ibcq;
@@ -46,6 +48,7 @@ struct rxng_cq {
 	struct hrtimer timer;
 	bool overflowed;
 	unsigned long pending;
+	spinlock_t handling;
 };
 
 static inline struct rxng_cq *to_rxng_cq(struct ib_cq *ibcq)

@@ -53,6 +53,7 @@ struct kt_side {
  * @poll_ctx: 1 + enum ib_poll_context of CQs that the core polls
  * @unconnected: leave the QPs in RESET
  * @srq: requests of a shared receive queue of both QPs; 0 for none
+ * @one_cq: both QPs use the first side's CQ
  * @apart: the first side's QP is of the other protection domain
  */
 struct kt_opts {
@@ -65,6 +66,7 @@ struct kt_opts {
 	int poll_ctx;
 	bool unconnected;
 	u32 srq;
+	bool one_cq;
 	bool apart;
 };
 

@@ -55,11 +55,12 @@ static bool create_cq(struct kt *t, struct kt_side *side)
 
 static bool create_qp(struct kt *t, struct kt_side *side)
 {
+	struct ib_cq *cq = t->opts.one_cq ? t->side[0].cq : side->cq;
 	struct ib_qp_init_attr attr = {
 		.event_handler = on_qp_event,
 		.qp_context = side,
-		.send_cq = side->cq,
-		.recv_cq = side->cq,
+		.send_cq = cq,
+		.recv_cq = cq,
 		.srq = t->srq,
 		.cap.max_send_wr = t->opts.wr,
 		.cap.max_recv_wr = t->opts.wr,
@@ -123,8 +124,6 @@ static bool create_side(struct kt *t, struct kt_side *side)
 
 static void destroy_side(struct kt *t, struct kt_side *side)
 {
-	if (side->qp)
-		ib_destroy_qp(side->qp);
 	if (side->cq && t->opts.poll_ctx)
 		ib_free_cq(side->cq);
 	else if (side->cq)
@@ -178,6 +177,9 @@ void kt_teardown(struct kt *t)
 {
 	int i;
 
+	for (i = 0; i < 2; i++)
+		if (t->side[i].qp)
+			ib_destroy_qp(t->side[i].qp);
 	for (i = 0; i < 2; i++)
 		destroy_side(t, &t->side[i]);
 	if (t->srq)

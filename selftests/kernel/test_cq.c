@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* Completion queues and their events. */
 #include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/workqueue.h>
 
 #include "ktest.h"
 
@@ -141,6 +143,94 @@ static bool handlers_post(struct kt *t)
 	       kt_wait_count(t, 0, &pongs, PONGS);
 	for (i = 0; i < 2; i++)
 		WRITE_ONCE(t->side[i].work, NULL);
+	return done;
+}
+
+#define CROWD 3000
+
+/**
+ * struct crowd - one of two that post to QPs of one CQ, each on its own CPU
+ * @work: what posts
+ * @t: test
+ * @side: whose QP
+ * @done: completions seen
+ * @posted: all of them were
+ */
+struct crowd {
+	struct work_struct work;
+	struct kt *t;
+	int side;
+	atomic_t done;
+	bool posted;
+};
+
+static struct crowd crowd[2];
+static atomic_t in_handler, most_in_handler;
+
+/* Looks whether another one runs. */
+static void linger(struct kt_side *side)
+{
+	int inside = atomic_inc_return(&in_handler);
+	struct ib_wc wc;
+
+	if (inside > atomic_read(&most_in_handler))
+		atomic_set(&most_in_handler, inside);
+	do {
+		while (ib_poll_cq(side->cq, 1, &wc) > 0) {
+			if (wc.status)
+				kt_fail(side->t, "status %d", wc.status);
+			atomic_inc(&crowd[wc.wr_id].done);
+		}
+		udelay(10);
+	} while (ib_req_notify_cq(side->cq, IB_CQ_NEXT_COMP |
+				  IB_CQ_REPORT_MISSED_EVENTS) > 0);
+	atomic_dec(&in_handler);
+}
+
+static void post_to_crowd(struct work_struct *work)
+{
+	struct crowd *one = container_of(work, struct crowd, work);
+	unsigned long end = jiffies + msecs_to_jiffies(kt_timeout_ms);
+	struct kt *t = one->t;
+	int i;
+
+	for (i = 0; i < CROWD; i++) {
+		while (atomic_read(&one->done) + 32 <= i) {
+			if (time_after(jiffies, end))
+				return;
+			cond_resched();
+		}
+		if (!kt_post_rdma(t, one->side, IB_WR_RDMA_WRITE, one->side,
+				  kt_sge(t, one->side, 0, 0),
+				  t->side[!one->side].dma,
+				  t->pd->unsafe_global_rkey))
+			return;
+	}
+	one->posted = true;
+}
+
+/* core_locking.rst: a CQ's handler runs once at a time. */
+static bool one_handler(struct kt *t)
+{
+	bool done;
+	int i;
+
+	atomic_set(&most_in_handler, 0);
+	WRITE_ONCE(t->side[0].work, linger);
+	ib_req_notify_cq(t->side[0].cq, IB_CQ_NEXT_COMP);
+	for (i = 0; i < 2; i++) {
+		crowd[i] = (struct crowd) { .t = t, .side = i };
+		INIT_WORK(&crowd[i].work, post_to_crowd);
+		queue_work_on(i % num_online_cpus(), system_wq, &crowd[i].work);
+	}
+	for (i = 0; i < 2; i++)
+		flush_work(&crowd[i].work);
+	done = kt_wait_count(t, 0, &crowd[0].done, CROWD) &&
+	       kt_wait_count(t, 0, &crowd[1].done, CROWD);
+	WRITE_ONCE(t->side[0].work, NULL);
+	KT_REQUIRE(t, crowd[0].posted && crowd[1].posted, "not all posted");
+	KT_REQUIRE(t, atomic_read(&most_in_handler) == 1, "%d at once",
+		   atomic_read(&most_in_handler));
 	return done;
 }
 
@@ -344,6 +434,7 @@ const struct kt_case kt_cq_cases[] = {
 	{ "events are moderated, and none comes after the QP", moderated },
 	{ "missed events are reported", missed_events },
 	{ "handlers poll, arm and post", handlers_post },
+	{ "one handler at a time", one_handler, { .one_cq = true } },
 	{ "polling for several", poll_many },
 	{ "a full CQ is reported once", overflow, { .cqe = 7 } },
 	{ "CQs that cannot be", create_limits },
