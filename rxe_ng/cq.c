@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Completion queues. Their handlers run from rxng_cq_deliver(), with no lock
- * held that they could need. That a handler never runs after rxng_destroy_cq() is the queue pairs'
- * doing: the core refuses to destroy a CQ that a QP feeds, and a QP's destroy
- * waits for its tasklet, for system calls on it and, by rxng_cq_settle(), for
- * the CQ's timer, which is where rxng_cq_deliver() is called.
+ * held that they could need. That a handler never runs after rxng_destroy_cq()
+ * is the queue pairs' doing: the core refuses to destroy a CQ that a QP feeds,
+ * and a QP's destroy waits for its tasklet, for system calls on it and, by
+ * rxng_cq_settle(), for the CQ's timer, which is where rxng_cq_deliver() is
+ * called.
  */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
