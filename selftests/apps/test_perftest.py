@@ -90,6 +90,18 @@ class Perftest(VmTestCase):
     def test_send_lat_all_sizes(self):
         self.run_it("ib_send_lat", "-a", lines=SIZES, count=5)
 
+    @limit(300)
+    def test_send_bw_all_sizes(self):
+        self.run_it("ib_send_bw", "-a", lines=SIZES, count=5)
+
+    @limit(300)
+    def test_write_lat_all_sizes(self):
+        self.run_it("ib_write_lat", "-a", lines=SIZES, count=5)
+
+    @limit(300)
+    def test_read_lat_all_sizes(self):
+        self.run_it("ib_read_lat", "-a", lines=SIZES, count=5)
+
     def test_write_bw_16_qps(self):
         self.run_it("ib_write_bw", "-q", "16", "-s", "8192", count=20)
 
@@ -111,6 +123,9 @@ class Perftest(VmTestCase):
     def test_send_bw_both_ways(self):
         self.run_it("ib_send_bw", "-b")
 
+    def test_atomic_bw_both_ways(self):
+        self.run_it("ib_atomic_bw", "-b", count=200)
+
     def test_send_bw_both_ways_16_qps_events(self):
         self.run_it("ib_send_bw", "-b", "-q", "16", "-e", "-s", "8192", count=20)
 
@@ -123,9 +138,11 @@ class Perftest(VmTestCase):
     def test_send_bw_inline(self):
         self.run_it("ib_send_bw", "-I", "64", "-s", "64", count=1000)
 
+    def test_write_bw_inline(self):
+        self.run_it("ib_write_bw", "-I", "64", "-s", "64", count=1000)
+
     def test_write_bw_unsignalled(self):
         self.run_it("ib_write_bw", "-Q", "20", "-s", "64", count=2000)
-
 
     # Unreliable services, and a shared receive queue.
 
@@ -137,6 +154,12 @@ class Perftest(VmTestCase):
 
     def test_send_bw_uc_16_qps(self):
         self.run_it("ib_send_bw", "-c", "UC", "-q", "16", "-s", "2048", count=20)
+
+    def test_write_bw_uc_both_ways(self):
+        self.run_it("ib_write_bw", "-c", "UC", "-b", "-s", "8192", count=50)
+
+    def test_send_lat_uc_events(self):
+        self.run_it("ib_send_lat", "-c", "UC", "-e", count=500)
 
     def test_send_bw_ud(self):
         self.run_it("ib_send_bw", "-c", "UD", "-s", "1024", count=200)
@@ -162,6 +185,21 @@ class Perftest(VmTestCase):
 
     def test_write_bw_cm(self):
         self.by_cm("ib_write_bw")
+
+    def test_read_bw_cm(self):
+        self.by_cm("ib_read_bw")
+
+    def test_atomic_bw_cm(self):
+        self.by_cm("ib_atomic_bw", count=200)
+
+    def test_write_lat_cm(self):
+        self.by_cm("ib_write_lat", count=500)
+
+    def test_send_lat_cm(self):
+        self.by_cm("ib_send_lat", count=500)
+
+    def test_write_lat_cm_uc(self):
+        self.by_cm("ib_write_lat", "-c", "UC", count=500)
 
     def test_read_lat_cm(self):
         self.by_cm("ib_read_lat", count=500)

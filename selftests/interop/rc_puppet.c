@@ -373,11 +373,28 @@ static void do_state(void)
 		       states[attr.qp_state], attr.sq_psn, attr.rq_psn);
 }
 
+/* The same address vector with another traffic class. */
+static int change_class(int tclass)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err = ibv_query_qp(end->qp, &attr, IBV_QP_AV, &init);
+
+	attr.ah_attr.grh.traffic_class = tclass;
+	return err ?: ibv_modify_qp(end->qp, &attr, IBV_QP_AV);
+}
+
+/* modify state=, or tclass= in SQD */
 static void do_modify(void)
 {
 	struct ibv_qp_attr attr = {};
 	const char *name = text("state", "");
+	long long tclass = number("tclass", -1);
 
+	if (tclass >= 0) {
+		answer(change_class(tclass));
+		return;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		if (!strcmp(name, states[i]))
 			attr.qp_state = i;

@@ -173,6 +173,21 @@ class BadNetwork(VmTestCase):
                               *map(str, options), self.a.ipv4])
         self.together(server)
 
+    def test_depths(self):
+        """A clean link: whatever is posted at once, nothing is sent twice."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        # A time-out of 4 s, which a slow machine keeps.
+        puppet.pair(self, one, other, size=1 << 20, depth=256, timeout=20)
+        for length in 8, 5000:
+            for exponent in range(9):
+                depth = 1 << exponent
+                one.do("post", op="write", len=length, n=depth)
+                self.assertEqual(one.do("drain", n=depth), {"got": depth, "status": 0})
+        for host in self.a, self.b:
+            moved = self.moved(host)
+            self.assertEqual([moved[name] for name in ("retransmit", "rx_nak_seq", "dup_request", "retry_exceeded")],
+                             [0] * 4)
+
     def test_loss(self):
         """No pingpong: its ends do not wait for each other, and it may be the last acknowledgement that is lost."""
         self.qdisc("netem limit 10000 loss 1%")

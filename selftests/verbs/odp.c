@@ -11,67 +11,12 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "verbs.h"
+#include "paged.h"
 
-#define PAGE 4096
-#define PAGED (ALL_ACCESS | IBV_ACCESS_ON_DEMAND)
 /* Names that later libraries have; placement.c tests the two. */
 #define DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define ODP_FLUSH (1 << 6)
 #define ODP_ATOMIC_WRITE (1 << 7)
-
-/* Memory of which @far shows what is in it without touching pages of @mem. */
-struct paged {
-	int fd;
-	size_t size;
-	uint8_t *far, *mem;
-	struct ibv_mr *mr;
-};
-
-static uint8_t *map(int fd, size_t size, int prot)
-{
-	uint8_t *mem = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
-
-	CHECK_ERRNO(mem != MAP_FAILED);
-	return mem;
-}
-
-static struct paged *paged_new(struct ibv_pd *pd, size_t size, unsigned int seed,
-			       int prot)
-{
-	struct paged *p = calloc(1, sizeof(*p));
-
-	CHECK(p);
-	p->size = size;
-	p->fd = memfd_create("paged", 0);
-	CHECK_ERRNO(p->fd >= 0 && !ftruncate(p->fd, size));
-	p->far = map(p->fd, size, PROT_READ | PROT_WRITE);
-	for (size_t i = 0; i < size; i++)
-		p->far[i] = i * 31 + i / 251 + seed;
-	p->mem = map(p->fd, size, prot);
-	p->mr = ibv_reg_mr(pd, p->mem, size, PAGED);
-	CHECK_ERRNO(p->mr);
-	return p;
-}
-
-static void paged_free(struct paged *p)
-{
-	CHECK_RC(ibv_dereg_mr(p->mr));
-	munmap(p->mem, p->size);
-	munmap(p->far, p->size);
-	close(p->fd);
-	free(p);
-}
-
-static struct ibv_sge paged_sge(const struct paged *p, size_t offset,
-				uint32_t length)
-{
-	return (struct ibv_sge) {
-		.addr = (uintptr_t)p->mem + offset,
-		.length = length,
-		.lkey = p->mr->lkey,
-	};
-}
 
 static uint64_t faults(const struct host *host)
 {
@@ -135,8 +80,8 @@ TEST_EACH(untouched, operations)
 	param.access |= IBV_ACCESS_ON_DEMAND;
 	param.type = arg->type;
 	pair = pair_new(&param);
-	here = paged_new(pair->a.host->pd, size, 1, PROT_READ | PROT_WRITE);
-	there = paged_new(pair->b.host->pd, size, 100, PROT_READ | PROT_WRITE);
+	here = paged_new(pair->a.host->pd, size, 1, PROT_READ | PROT_WRITE, 0);
+	there = paged_new(pair->b.host->pd, size, 100, PROT_READ | PROT_WRITE, 0);
 	memcpy(&before, there->far + arg->offset, 8);
 	count = faults(pair->a.host);
 
@@ -244,8 +189,8 @@ TEST_EACH(receive, queues)
 	struct self self;
 
 	self_open(&self, arg->type, arg->shared);
-	from = paged_new(self.host->pd, 2 * PAGE, 1, PROT_READ | PROT_WRITE);
-	to = paged_new(self.host->pd, 2 * PAGE, 100, PROT_READ | PROT_WRITE);
+	from = paged_new(self.host->pd, 2 * PAGE, 1, PROT_READ | PROT_WRITE, 0);
+	to = paged_new(self.host->pd, 2 * PAGE, 100, PROT_READ | PROT_WRITE, 0);
 	sge = paged_sge(from, PAGE - 100, 200);
 	room = paged_sge(to, PAGE - 100 - grh, 200 + grh);
 	CHECK_EQ(self_message(&self, &sge, &room, 9).byte_len, 200 + grh);
@@ -265,7 +210,7 @@ TEST(no_datagram_is_lost)
 	struct paged *p;
 
 	self_open(&self, IBV_QPT_UD, false);
-	p = paged_new(self.host->pd, 4 * PAGE, 1, PROT_READ | PROT_WRITE);
+	p = paged_new(self.host->pd, 4 * PAGE, 1, PROT_READ | PROT_WRITE, 0);
 	sge = paged_sge(p, PAGE - 100, 200);
 	room = paged_sge(p, 3 * PAGE - 140, 240);
 	for (i = 0; i < rounds; i++) {
@@ -318,7 +263,7 @@ TEST_EACH(refused, refusals)
 	struct paged *bad = paged_new(arg->remote ? pair->b.host->pd :
 						    pair->a.host->pd,
 				      4 * PAGE, 1,
-				      arg->prot ?: PROT_READ | PROT_WRITE);
+				      arg->prot ?: PROT_READ | PROT_WRITE, 0);
 	struct buf *good = buf_new(arg->remote ? pair->a.host->pd :
 						 pair->b.host->pd,
 				   4 * PAGE, ALL_ACCESS);
@@ -349,7 +294,7 @@ TEST(receive_without_memory)
 {
 	struct pair *pair = pair_setup();
 	struct paged *bad = paged_new(pair->b.host->pd, 4 * PAGE, 1,
-				      PROT_READ | PROT_WRITE);
+				      PROT_READ | PROT_WRITE, 0);
 	struct buf *good = buf_new(pair->a.host->pd, 4 * PAGE, ALL_ACCESS);
 	struct ibv_sge to = paged_sge(bad, 0, 5000);
 	struct ibv_sge from = buf_sge(good, 0, 5000);
@@ -573,7 +518,7 @@ static struct ibv_sge leave_region(struct ibv_pd *pd)
 	CHECK_ERRNO(child >= 0);
 	if (!child) {
 		struct paged *left = paged_new(pd, 2 * PAGE, 0,
-					       PROT_READ | PROT_WRITE);
+					       PROT_READ | PROT_WRITE, 0);
 
 		sge = paged_sge(left, 0, 8);
 		sge.lkey = left->mr->rkey;
@@ -731,7 +676,7 @@ TEST_F(pair, secret_memory)
 	if (fd < 0 && errno == ENOSYS)
 		SKIP("this kernel has no secret memory");
 	CHECK_ERRNO(fd >= 0 && !ftruncate(fd, PAGE));
-	mem = map(fd, PAGE, PROT_READ | PROT_WRITE);
+	mem = map_file(fd, PAGE, PROT_READ | PROT_WRITE);
 	memset(mem, 0x5a, PAGE);
 	mr = ibv_reg_mr(pair->b.host->pd, mem, PAGE, PAGED);
 	own = ibv_reg_mr(pair->a.host->pd, mem, PAGE, PAGED);
@@ -795,7 +740,7 @@ TEST(prefetch)
 	struct pair *pair = pair_setup();
 	struct buf *local = buf_new(pair->a.host->pd, 40 * PAGE, ALL_ACCESS);
 	struct paged *p = paged_new(pair->b.host->pd, 40 * PAGE, 1,
-				    PROT_READ | PROT_WRITE);
+				    PROT_READ | PROT_WRITE, 0);
 	struct ibv_sge from = buf_sge(local, 0, 40 * PAGE);
 	struct ibv_sge sge = paged_sge(p, 0, 40 * PAGE);
 	uint64_t count = faults(pair->a.host);
@@ -913,7 +858,7 @@ TEST_LIMIT(qp_goes_while_it_waits, 120)
 		pair = pair_new(&param);
 		from = buf_new(pair->a.host->pd, 256 * PAGE, ALL_ACCESS);
 		p = paged_new(pair->b.host->pd, 256 * PAGE, 1,
-			      PROT_READ | PROT_WRITE);
+			      PROT_READ | PROT_WRITE, 0);
 		sge = buf_sge(from, 0, 256 * PAGE);
 		wr = send_wr(IBV_WR_RDMA_WRITE, 1, &sge, 1, IBV_SEND_SIGNALED);
 		wr_remote(&wr, (uintptr_t)p->mem, p->mr->rkey);

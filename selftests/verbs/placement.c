@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "call.h"
 #include "capture.h"
+#include "paged.h"
 
 #define BYTES 8192
 #define ACCESS_FLUSH_GLOBAL (1 << 8)
@@ -205,89 +205,44 @@ TEST(store_of_another_length)
 
 /* ---- memory that is paged in on demand ---------------------------------- */
 
-#define PAGES 4
-#define PAGE 4096
-
-/* Memory that nobody has touched yet; @far shows what comes into it. */
-struct untouched {
-	int fd;
-	uint8_t *far, *mem;
-	struct ibv_mr *mr;
-};
-
-static uint8_t *map_shared(int fd)
-{
-	uint8_t *mem = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-			    MAP_SHARED, fd, 0);
-
-	CHECK_ERRNO(mem != MAP_FAILED);
-	return mem;
-}
-
-static void untouched_open(struct untouched *u, struct ibv_pd *pd, int access)
-{
-	u->fd = memfd_create("untouched", 0);
-	CHECK_ERRNO(u->fd >= 0 && !ftruncate(u->fd, PAGES * PAGE));
-	u->far = map_shared(u->fd);
-	u->mem = map_shared(u->fd);
-	u->mr = ibv_reg_mr(pd, u->mem, PAGES * PAGE,
-			   access | IBV_ACCESS_ON_DEMAND);
-	CHECK_ERRNO(u->mr);
-}
-
-static void untouched_close(struct untouched *u)
-{
-	CHECK_RC(ibv_dereg_mr(u->mr));
-	munmap(u->mem, PAGES * PAGE);
-	munmap(u->far, PAGES * PAGE);
-	close(u->fd);
-}
-
-/* Pages of the file that are there. */
-static int present(const struct untouched *u)
-{
-	struct stat st;
-
-	CHECK_ERRNO(!fstat(u->fd, &st));
-	return st.st_blocks * 512 / PAGE;
-}
-
 TEST(atomic_write_untouched)
 {
 	struct placing *p = open_pair(ALL_QP_ACCESS);
+	struct paged *there = paged_new(p->pair->b.host->pd, 4 * PAGE, 1,
+					PROT_READ | PROT_WRITE, 0);
+	uint64_t before = host_counter(p->pair->b.host, "page_faults");
 	uint64_t value = 0x1122334455667788, found;
-	struct untouched u;
 
-	untouched_open(&u, p->pair->b.host->pd, ALL_ACCESS);
-	CHECK_EQ(store(p, (uintptr_t)u.mem + PAGE + 8, u.mr->rkey, value),
-		 IBV_WC_SUCCESS);
-	CHECK_EQ(present(&u), 1);
-	memcpy(&found, u.far + PAGE + 8, 8);
+	CHECK_EQ(store(p, paged_sge(there, PAGE + 8, 8).addr, there->mr->rkey,
+		       value), IBV_WC_SUCCESS);
+	CHECK_EQ(host_counter(p->pair->b.host, "page_faults"), before + 1);
+	memcpy(&found, there->far + PAGE + 8, 8);
 	CHECK_EQ(found, value);
-	untouched_close(&u);
+	paged_free(there);
 	pair_teardown(p->pair);
 	free(p);
 }
 
 TEST(flush_untouched)
 {
-	struct untouched u;
+	struct paged *there;
 	struct placing *p;
 	uint64_t addr;
 
 	if (!can_flush())
 		SKIP("this kernel lets no process ask for the right to flush");
 	p = open_pair(ALL_QP_ACCESS | ACCESS_FLUSH_GLOBAL);
-	untouched_open(&u, p->pair->b.host->pd,
-		       ALL_ACCESS | ACCESS_FLUSH_GLOBAL);
-	addr = (uintptr_t)u.mem;
-	CHECK_EQ(flush(p, addr, PAGES * PAGE, u.mr->rkey, GLOBAL, RANGE),
+	there = paged_new(p->pair->b.host->pd, 4 * PAGE, 1,
+			  PROT_READ | PROT_WRITE, ACCESS_FLUSH_GLOBAL);
+	addr = paged_sge(there, 0, 0).addr;
+	CHECK_EQ(flush(p, addr, 4 * PAGE, there->mr->rkey, GLOBAL, RANGE),
 		 IBV_WC_SUCCESS);
-	CHECK_EQ(flush(p, 0, 0, u.mr->rkey, GLOBAL, REGION), IBV_WC_SUCCESS);
+	CHECK_EQ(flush(p, 0, 0, there->mr->rkey, GLOBAL, REGION),
+		 IBV_WC_SUCCESS);
 	/* Each byte that is named has to be the region's, paged in or not. */
-	CHECK_EQ(flush(p, addr + PAGE, PAGES * PAGE, u.mr->rkey, GLOBAL, RANGE),
-		 IBV_WC_REM_ACCESS_ERR);
-	untouched_close(&u);
+	CHECK_EQ(flush(p, addr + PAGE, 4 * PAGE, there->mr->rkey, GLOBAL,
+		       RANGE), IBV_WC_REM_ACCESS_ERR);
+	paged_free(there);
 	pair_teardown(p->pair);
 	free(p);
 }

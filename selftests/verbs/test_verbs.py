@@ -73,13 +73,29 @@ class Charged(VmTestCase):
         text = self.a.run(["cat", f"{group}/memory.stat"], check=True).stdout
         return int(re.search(r"(?m)^kernel (\d+)$", text)[1])
 
+    def group(self):
+        """Return the control group of the puppet that runs."""
+        return self.a.run("for g in /sys/fs/cgroup/command-*; do for p in $(cat $g/cgroup.procs); do "
+                          "! grep -q rc_puppet /proc/$p/comm || echo $g; done; done", check=True).stdout.strip()
+
+    def test_queues(self):
+        one = Puppet(self, self.a)
+        where = {"dev": "rxe0", "gid": self.gid(self.a), "size": 4096}
+        one.open(**where)
+        group = self.group()
+        before = self.kernel(group)
+        one.open(q=1, cqe=1 << 16, **where)
+        # A completion takes 64 bytes.
+        self.assertGreater(self.kernel(group) - before, 64 << 16)
+        one.do("close", q=1)
+        self.assertLess(self.kernel(group) - before, 32 << 16)
+
     def test_page_faults(self):
         """The module's workers take them: one in each 2 MiB, of memory that needs no page of its own."""
         one = Puppet(self, self.a)
         one.open(dev="rxe0", gid=self.gid(self.a), size=self.SPANS << 21, on_demand=1)
         one.connect(one.ends[0])
-        group = self.a.run("for g in /sys/fs/cgroup/command-*; do for p in $(cat $g/cgroup.procs); do "
-                           "! grep -q rc_puppet /proc/$p/comm || echo $g; done; done", check=True).stdout.strip()
+        group = self.group()
         before = self.kernel(group)
         for n in range(self.SPANS):
             one.do("post", op="write", len=1, off=n << 21, roff=0)

@@ -202,6 +202,48 @@ class FieldTest(Captured):
             requests, responses = self.send_one(tclass=tclass)
             self.assertEqual({p.tos & 0xfc for p in requests + responses}, {tclass & 0xfc})
 
+    def test_traffic_class_changes(self):
+        """A new address vector in SQD is for the next packet."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        capture = Capture(self.folder, self.b)
+        puppet.pair(self, one, other)
+        for tclass in 0, 0xb8:
+            if tclass:
+                one.do("modify", state="SQD")
+                one.do("modify", tclass=tclass)
+                one.do("modify", state="RTS")
+            one.do("post", op="write", len=3000)
+            self.assertEqual(one.do("drain"), {"got": 1, "status": 0})
+        sent = [p.tos & 0xfc for p in capture.stop(self.a) if p.saddr == self.a.ipv4]
+        self.assertEqual(sent, [0] * 3 + [0xb8] * 3)
+
+    def test_routes_of_its_own(self):
+        """Those by UDP port or traffic class count, as for any other packet: here they lead to nobody."""
+        for ip, nobody, address in (("ip", "10.77.0.77", lambda host: host.ipv4),
+                                    ("ip -6", "fd77::77", lambda host: host.ipv6)):
+            self.a.run(f"{ip} neigh add {nobody} lladdr 02:00:00:00:00:77 dev eth0 nud permanent && "
+                       f"{ip} route add default via {nobody} dev eth0 table 90", check=True)
+            self.addCleanup(self.a.run, f"{ip} route flush table 90; {ip} neigh del {nobody} dev eth0; "
+                                        f"{ip} rule del pref 90")
+            self.assertEqual(self.write_by(address, 0x10), 0)
+            self.a.run(f"{ip} rule add pref 90 tos 0x10 lookup 90", check=True)
+            self.assertEqual([self.write_by(address, tclass) for tclass in (0x10, 0)], [puppet.RETRY_EXC, 0])
+            self.a.run(f"{ip} rule del pref 90 && {ip} rule add pref 90 ipproto udp dport 4791 lookup 90", check=True)
+            self.assertEqual(self.write_by(address, 0), puppet.RETRY_EXC)
+
+    def write_by(self, address, tclass):
+        """One WRITE with a traffic class; return its status."""
+        one, other = Puppet(self, self.a), Puppet(self, self.b)
+        for each in one, other:
+            each.open(dev="rxe0", gid=self.gid(each.host, address(each.host)), tclass=tclass, timeout=14, retry=2)
+        one.connect(other.ends[0])
+        other.connect(one.ends[0])
+        one.do("post", op="write", len=64)
+        status = one.do("poll", ms=60000)["status"]
+        one.quit()
+        other.quit()
+        return status
+
     def test_hop_limit(self):
         """The route's: the kernel's RDMA core puts it into each address vector, whatever was asked for."""
         ttl = "/proc/sys/net/ipv4/ip_default_ttl"

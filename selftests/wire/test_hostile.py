@@ -18,6 +18,7 @@ from net.links import counters, mark_log, new_log
 
 MTU = 256
 PAGE = 4096
+UC = 0x20           # the service in an opcode
 # Of the forged peer: its first PSN, and that of ours.
 EPSN, SPSN = 1000, 500
 BAD_RESP = 7
@@ -160,6 +161,30 @@ class ForgedPeer(Attack):
         self.assertEqual([(p.opcode, p.syndrome) for p in capture.stop(self.a) if p.qpn == 0x1000],
                          [(roce.READ_RESP_ONLY, 0), (roce.ACK, roce.NAK_ACCESS)])
         self.assertEqual(victim.state(), "ERR")
+
+    def test_stranger_to_an_unreliable_connection(self):
+        """Packets of UC count from the address of the QP's own path only, too."""
+        victim = self.victim(type="uc")
+        end = victim.ends[0]
+        body = roce.transport(UC | roce.WRITE_ONLY, end["qpn"], EPSN, roce.reth(end["va"], end["rkey"], 64), b"Z" * 64)
+        self.moved()
+        self.attack([self.wire.frame(body, saddr="10.77.0.9"), self.wire6.frame(body)])
+        self.assertEqual(self.moved("rx_bad_addr"), (2,))
+        self.assertEqual(victim.do("same", byte=0, len=64)["same"], 1)
+        self.attack([self.wire.frame(body)])
+        self.assertEqual(victim.do("same", byte=ord("Z"), len=64)["same"], 1)
+
+    def test_credits(self):
+        """An acknowledgement tells of the receives that are posted, rounded down to what its code can say."""
+        codes = {0: 0, 1: 1, 5: 4, 100: 13}             # 96 is the 13th (9.7.5.1.2)
+        victim = self.victim(len(codes), depth=128)
+        for q, receives in enumerate(codes):
+            if receives:
+                victim.do("recv", q=q, n=receives, len=64)
+        capture = Capture(self.folder, self.b)
+        self.attack([self.wire.frame(self.write(victim, q)) for q in range(len(codes))])
+        answers = {p.qpn - 0x1000: (p.opcode, p.syndrome) for p in capture.stop(self.a) if p.saddr == self.a.ipv4}
+        self.assertEqual(answers, {q: (roce.ACK, code) for q, code in enumerate(codes.values())})
 
     def test_every_other_opcode(self):
         """Dropped and counted: by a QP, by none, by one that is not connected."""
