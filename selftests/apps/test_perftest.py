@@ -198,9 +198,6 @@ class Perftest(VmTestCase):
     def test_send_lat_cm(self):
         self.by_cm("ib_send_lat", count=500)
 
-    def test_write_lat_cm_uc(self):
-        self.by_cm("ib_write_lat", "-c", "UC", count=500)
-
     def test_read_lat_cm(self):
         self.by_cm("ib_read_lat", count=500)
 
