@@ -91,16 +91,17 @@ TEST_EACH(write_imm_region_goes, no_receive)
 	struct ibv_sge sge = buf_sge(from, 0, 5000);
 	struct ibv_send_wr wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, 1, &sge, 1,
 					IBV_SEND_SIGNALED);
-	uint64_t before = host_counter(pair->a.host, "rx_rnr");
+	uint64_t before = host_counter(pair->b.host, "tx_rnr");
 
 	wr_remote(&wr, buf_addr(to, 0), to->mr->rkey);
 	end_send(&pair->a, &wr);
-	host_wait_counter(pair->a.host, "rx_rnr", before);
+	host_wait_counter(pair->b.host, "tx_rnr", before);
 	CHECK_RC(ibv_dereg_mr(to->mr));
 	to->mr = NULL;
 	if (arg->retry == 7) {
 		end_recv(&pair->b, 2, NULL, 0);
 		wc_expect(pair->a.scq, 1, IBV_WC_REM_ACCESS_ERR);
+		wc_expect(pair->b.rcq, 2, IBV_WC_WR_FLUSH_ERR);
 	} else {
 		wc_expect(pair->a.scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	}
