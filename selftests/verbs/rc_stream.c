@@ -384,8 +384,11 @@ TEST_F(pair, both_ways)
 #define QPS 64
 
 /* 64 connections between two opened devices, all busy at once. */
+OPTION(seconds, "0", "for how long many queue pairs go on, at least")
+
 TEST_LIMIT(many_queue_pairs, 300)
 {
+	uint64_t end = tap_now_ns() + atoi(OPT(seconds)) * 1000000000ull;
 	struct host *h0 = host_open(0), *h1 = host_open(1);
 	struct end *a = calloc(QPS, sizeof(*a)), *b = calloc(QPS, sizeof(*b));
 	struct stream *s = calloc(2 * QPS, sizeof(*s));
@@ -397,13 +400,19 @@ TEST_LIMIT(many_queue_pairs, 300)
 		end_create(&b[i], h1, &param);
 		end_connect(&b[i], &a[i]);
 		end_connect(&a[i], &b[i]);
-		stream_open(&s[2 * i], &a[i], &b[i], 3000, tap_rounds(500));
-		stream_open(&s[2 * i + 1], &b[i], &a[i], 17, tap_rounds(500));
 	}
-	streams_run(s, 2 * QPS);
+	do {
+		for (i = 0; i < QPS; i++) {
+			stream_open(&s[2 * i], &a[i], &b[i], 3000,
+				    tap_rounds(500));
+			stream_open(&s[2 * i + 1], &b[i], &a[i], 17,
+				    tap_rounds(500));
+		}
+		streams_run(s, 2 * QPS);
+		for (i = 0; i < 2 * QPS; i++)
+			stream_close(&s[i]);
+	} while (tap_now_ns() < end);
 	for (i = 0; i < QPS; i++) {
-		stream_close(&s[2 * i]);
-		stream_close(&s[2 * i + 1]);
 		end_destroy(&a[i]);
 		end_destroy(&b[i]);
 	}
