@@ -2,12 +2,17 @@
 """rxe-vm with hosts that boot."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
+import pty
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
+from unittest import mock
 
 from runner import REPO, TestCase
 from rxe_vm import Cluster, Failed, TimedOut
@@ -168,6 +173,21 @@ class DyingHostTest(TestCase):
         finally:
             cluster.stop()
 
+    def test_hang(self):
+        """Its processors stand still; it is waited for less long than usual."""
+        with mock.patch("rxe_vm.host.SILENCE_SECONDS", 20):
+            cluster = Cluster("backports", hosts=2).start()
+            try:
+                command = cluster[0].spawn("sleep 1000")
+                cluster[0].monitor("stop")
+                with self.assertRaisesRegex(Failed, r"host 1 \(backports\) hangs: no answer for 20 s"):
+                    command.wait(timeout=BOOT)
+                cluster[1].run("true", check=True)
+                with self.assertRaisesRegex(Failed, "host 1 .* hangs"):
+                    cluster.finish()
+            finally:
+                cluster.stop()
+
 
 class CommandLineTest(TestCase):
     """rxe-vm itself."""
@@ -189,6 +209,22 @@ class CommandLineTest(TestCase):
         self.assertRegex(done.stdout, r"^6\.1\.\S+\n$")
         self.assertIn("\nother\n", done.stderr)
         self.assertRegex(done.stderr, r"host 1 is up: .*(TCG|KVM)")
+
+    def test_shell(self):
+        """At a terminal, whose size it has; its exit status is the tool's."""
+        leader, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 31, 97, 0, 0))
+        with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
+                [str(RXE_VM), "shell"], stdin=terminal, stdout=terminal, stderr=log) as child:
+            os.close(terminal)
+            os.write(leader, b"stty size; exit 9\n")
+            said = b""
+            with contextlib.suppress(OSError):      # the terminal's other end is closed
+                while piece := os.read(leader, 4096):
+                    said += piece
+            self.assertEqual(child.wait(BOOT), 9, _said(log))
+        os.close(leader)
+        self.assertIn(b"31 97", said)
 
     def test_packets_of_a_lone_host(self):
         """They go to nobody, and do not stand in the NIC's way."""
