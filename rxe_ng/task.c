@@ -347,7 +347,7 @@ static unsigned int choose_home(void)
 	return cpu < nr_cpu_ids ? cpu : here;
 }
 
-/* The next one, where there is: with two turns each all had the same home. */
+/* The next one, where there is; a second turn would skip every other home. */
 static unsigned int choose_away(unsigned int home)
 {
 	unsigned int cpu = cpumask_next_and(home, current->cpus_ptr,

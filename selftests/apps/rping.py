@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """rping of rdma-core: connections by the connection manager, with SEND, READ and WRITE."""
 
-from net.links import inside
+from net.links import inside, wait_listen
 
 # When all is done, rping of older rdma-core closes the channel of events on which a thread of its own
 # is about to wait; if that thread comes late, it ends the program as a failure.
@@ -24,8 +24,7 @@ class Rping:
     def listen(self, host):
         """Start the server, and wait until it listens."""
         self.server = host.spawn([*inside(self.netns[0]), *self.words, "-s"])
-        host.wait_for([*inside(self.netns[0]), "sh", "-c", "rdma resource show cm_id | grep -q LISTEN"],
-                      timeout=30 * host.release.slow)
+        wait_listen(host, self.netns[0])
 
     def connect(self, host):
         """Start the client."""

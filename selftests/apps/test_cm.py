@@ -3,6 +3,7 @@
 
 from apps import wire
 from apps.rping import Rping, rping
+from net.links import wait_listen
 from runner import VmTestCase, limit
 
 GROUP = "239.1.2.3"
@@ -14,7 +15,7 @@ class Cm(VmTestCase):
 
     def wait_listen(self, command):
         """Wait until the first host's server listens."""
-        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        wait_listen(self.a)
         self.assertTrue(command.running, command.result().stdout if not command.running else "")
 
     def serve(self, server, client, timeout=60):

@@ -105,6 +105,12 @@ class Watch:
         return self.names()
 
 
+def wait_listen(host, netns=None):
+    """Wait until a program of a namespace listens by the connection manager."""
+    host.wait_for([*inside(netns), "sh", "-c", "rdma resource show cm_id | grep -q LISTEN"],
+                  timeout=30 * host.release.slow)
+
+
 def mark_log(host):
     """Return the place where the kernel's log ends now."""
     return int(host.run("dmesg | grep -vc 'rxe-vm: mark'").stdout)

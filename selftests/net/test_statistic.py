@@ -9,7 +9,7 @@ from runner import VmTestCase
 
 from interop import puppet
 from interop.puppet import Puppet
-from links import SYSFS, add, enter, script, set_netns_mode
+from links import SYSFS, add, enter, script, set_netns_mode, wait_listen
 
 COUNT, LENGTH = 8, 4096
 
@@ -138,7 +138,7 @@ class StatisticTest(VmTestCase):
     def test_connection(self):
         """What the connection manager of a program says of its two ends."""
         server = self.a.spawn(["rping", "-s", "-a", self.a.ipv4])
-        self.a.wait_for("rdma resource show cm_id | grep -q LISTEN", timeout=30 * self.slow)
+        wait_listen(self.a)
         client = self.a.spawn(["stdbuf", "-oL", "rping", "-c", "-a", self.a.ipv4, "-v"])
         client.wait_output("ping data", 30 * self.slow)
         text = self.rdma("resource", "show", "cm_id", "-d", "link", "rxe0/1")

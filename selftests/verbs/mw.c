@@ -440,6 +440,17 @@ static const struct bad_bind bad_binds[] = {
 	  BASE_ACCESS },
 };
 
+/* The bind fails, and nothing is shown by this key. */
+static void bind_fails(struct win *w, uint32_t rkey)
+{
+	wc_expect(w->pair->b.scq, 9, IBV_WC_MW_BIND_ERR);
+	end_wait_state(&w->pair->b, IBV_QPS_ERR);
+	pair_reconnect(w->pair);
+	REFUSED(READ, buf_addr(w->base, 0), 1, rkey);
+}
+
+#define BIND_FAILS(...) AT(bind_fails(w, __VA_ARGS__))
+
 TEST_EACH(bad_bind, bad_binds)
 {
 	struct win *w = open_window(arg->type, arg->base_access);
@@ -448,11 +459,8 @@ TEST_EACH(bad_bind, bad_binds)
 
 	bad.addr += arg->at;
 	post_bind(w, bad);
-	wc_expect(w->pair->b.scq, 9, IBV_WC_MW_BIND_ERR);
-	end_wait_state(&w->pair->b, IBV_QPS_ERR);
-	pair_reconnect(w->pair);
-	/* Nothing is shown, and the window can be bound as ever. */
-	REFUSED(READ, buf_addr(w->base, 0), 1, w->rkey);
+	BIND_FAILS(w->rkey);
+	/* The window can be bound as ever. */
 	w->mw->rkey = before;
 	if (arg->base_access & IBV_ACCESS_MW_BIND) {
 		BIND(0, 8, IBV_ACCESS_REMOTE_READ);
@@ -483,10 +491,7 @@ TEST(key_of_another)
 
 	post_bind_by_key(w, info(w, 0, 64, IBV_ACCESS_REMOTE_READ),
 			 before ^ 0x100);
-	wc_expect(w->pair->b.scq, 9, IBV_WC_MW_BIND_ERR);
-	end_wait_state(&w->pair->b, IBV_QPS_ERR);
-	pair_reconnect(w->pair);
-	REFUSED(READ, buf_addr(w->base, 0), 1, before);
+	BIND_FAILS(before);
 	BIND(0, 8, IBV_ACCESS_REMOTE_READ);
 	ALLOWED(READ, buf_addr(w->base, 0), 8);
 	close_window(w);

@@ -383,9 +383,9 @@ TEST_F(pair, both_ways)
 
 #define QPS 64
 
-/* 64 connections between two opened devices, all busy at once. */
 OPTION(seconds, "0", "for how long many queue pairs go on, at least")
 
+/* 64 connections between two opened devices, all busy at once. */
 TEST_LIMIT(many_queue_pairs, 300)
 {
 	uint64_t end = tap_now_ns() + atoi(OPT(seconds)) * 1000000000ull;
